@@ -1,74 +1,74 @@
-"""metadata_raft: the cluster's metadata, decided by commands, kept as records, behind a quorum.
+"""metadata_raft: the cluster's metadata, decided by commands, stored as records in the log of a quorum.
 
 The map, bottom-up; a module imports only from lines above its own:
 
-module_absent          hides a module from those who would import it if it were there
+module_absent          hides an optional module, so that libraries do not import it
 records                TopicRecord, PartitionRecord, ConfigRecord ... in Kafka's own schemas
-metadata_version       which records all brokers can read
-cluster_features       the features that a node knows
-record_codec           records and their batches as bytes
-persistent_map         a mapping that never changes; one with changes shares its memory
-acl                    access control entries, filters of them, the words and numbers in them
-acl_set                who may do what, decided by access control entries
-scram                  SCRAM mechanisms, and the keys by which a password is checked
-image                  MetadataImage: what brokers see, immutable
-delta                  what records change: image, records -> next image
-image_changes          what differs between two images
+metadata_version       metadata.version: the versions in which records are written
+cluster_features       the features that this release supports, with their levels
+record_codec           encodes and decodes records and their batches
+persistent_map         an immutable mapping; a changed one shares its memory
+acl                    access control entries, their filters and enums
+acl_set                decides by access control entries whether an operation is allowed
+scram                  SCRAM mechanisms, and the keys that verify a password
+image                  MetadataImage: the immutable metadata at an offset
+delta                  applies records: image, records -> next image
+image_changes          finds the differences between two images
 commands               CreateTopics, DeleteTopics, AlterConfigs, RegisterBroker ... and their replies
-command_codec          commands and replies as bytes
+command_codec          encodes and decodes commands and replies
 decision               Decision(records, reply)
-request_control        commands that are sent again
-controller_config      the settings and limits that a controller obeys
-leader_spread          which of those that could lead a partition does, so that leadership stays even
-replica_placement      which brokers hold a new partition
-eligible_replicas      who may still lead though it is not in sync (KIP-966)
-leader_election        who leads a partition
-partition_change       from what a partition shall become to the record that makes it so
-partition_control      first state, manual assignments, leaders when a broker comes or goes
-broker_sessions        which brokers live (soft state)
-feature_control        finalized features
-cluster_control        brokers: registration, heartbeats, fencing, controlled shutdown
-isr_control            AlterPartition
-election_control       ElectLeaders, preferred and unclean elections
-due_elections          when leaders are elected without that anybody asks (soft state)
-reassignment_control   moving partitions to other brokers
-balance_plan           how replicas and leaders move so that all brokers have their share
-drain_plan             how a broker is emptied before it goes
-mutation_charge        what a command takes of the quota of its client (soft state)
-configuration_control  settings of topics, brokers, groups
-topic_control          create, delete, grow topics
-acl_control            create and delete access control entries
-client_quota_control   client quotas
-scram_control          SCRAM credentials of users
-producer_id_control    blocks of producer ids
-voter_control          who votes in the quorum
-command_access         the rights that commands ask for, judged where they are decided
+request_control        carries out each command once, even if it is retried
+controller_config      the settings and limits of the controller
+leader_spread          chooses leaders so that brokers lead evenly
+replica_placement      chooses the brokers of a new partition
+eligible_replicas      replicas outside the ISR that may lead (KIP-966)
+leader_election        chooses the leader of a partition
+partition_change       builds the record that changes a partition to a target state
+partition_control      decides first states, manual assignments, leaders when a broker starts or fails
+broker_sessions        the sessions of brokers (soft state)
+feature_control        decides finalized features
+cluster_control        decides registration, heartbeats, fencing and shutdown of brokers
+isr_control            decides AlterPartition
+election_control       elects preferred leaders, and leaders uncleanly
+due_elections          schedules elections that no command requests (soft state)
+reassignment_control   begins, cancels and lists reassignments
+balance_plan           plans moves so that brokers have equal shares
+drain_plan             plans the moves away from a broker to decommission
+mutation_charge        charges a command to the quota of its client (soft state)
+configuration_control  decides settings of topics, brokers, groups and client metrics
+topic_control          creates and deletes topics, adds partitions
+acl_control            creates and deletes access control entries
+client_quota_control   decides client quotas
+scram_control          decides SCRAM credentials of users
+producer_id_control    allocates blocks of producer ids
+voter_control          decides changes of the voters
+command_access         checks the rights that commands need
 controller             command -> Decision; replay(batch)
-voters                 Voter, VoterSet: who votes, with which disk
+voters                 Voter, VoterSet: the voters with their directories
 control_records        LeaderChangeMessage and the other control records of KRaft
-snapshot               image <-> records
+snapshot               encodes and decodes an image as a snapshot
 quorum                 the Quorum protocol: append, commit, resign
-quorum_memory          a quorum of one in memory
-raft_entry             one entry of the replicated log: Kafka's batch with Raft index and term inside
-quorum_state           the file of the term and the vote
+quorum_memory          a quorum of one in memory, for tests
+raft_entry             the entries of the replicated log: Kafka's batches with Raft index and term
+quorum_state           the file with the term and the vote
 raft_journal           the replicated log: in memory, and on disk in Kafka's format
-raft_snapshots         snapshots on disk, served and received (door)
-raft_check             what is damaged in the files of a voter that runs (door)
-raft_messages          what voters say to each other
-raft_node              the engine, pysyncobj, and the only file that knows its seams (door)
-raft_promises          a voter whose disk went back: what it must not vote against, how it is whole again
-raft_replication       the leader's side: what each peer is sent, what its answers prove
-raft_follower          the follower's side: entries and snapshots from the leader
-raft_election          PreVote, and whose vote counts
-raft_guard             which message is heard, and when one leaves
-raft_member            one voter, whole, driven by its cycle
-peer_certificate       the node for which a certificate was issued
-raft_handshake         how voters prove to each other who they are
-link_troubles          why there is no link to a voter, and when that is said again
-raft_wire              one connection: frames with a limit (door)
-raft_strangers         who must go when too many have not proven themselves
-raft_link              the links among voters (door)
-raft_core              a voter on its event loop: commits become images (door)
+raft_snapshots         stores, serves and receives snapshots (door)
+raft_check             checks the files of a running voter for damage (door)
+raft_messages          the messages between voters
+raft_node              the engine, pysyncobj, and the only file that knows its private names (door)
+raft_promises          handles a voter whose disk was restored: when it may not vote, when it may again
+raft_replication       the leader's side: sends entries and snapshots, tracks the progress of peers
+raft_follower          the follower's side: takes entries and snapshots from the leader
+raft_election          PreVote, and the rule which votes count
+raft_guard             checks received messages, and orders those that are sent
+raft_member            one voter, driven by its cycle
+peer_certificate       checks that a certificate was issued for a node
+raft_handshake         the handshake by which voters authenticate each other
+link_troubles          the reasons of missing links, and when to log them
+raft_wire              one connection of a link: frames, with limits (door)
+raft_strangers         limits the connections that are not authenticated yet
+raft_link              the links between voters (door)
+raft_core              a voter on its own event loop, which makes images of commits (door)
 raft_thread            a thread with an event loop (door)
-quorum_raft            the replicated quorum as a node sees it (door)
+quorum_raft            the replicated quorum for a node (door)
 """

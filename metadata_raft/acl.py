@@ -1,6 +1,6 @@
-"""Access control entries (ACLs) and the words in them, under Kafka's names and numbers.
+"""Access control entries (ACLs) and their enums, with Kafka's names and numbers.
 
-Entries keep plain numbers, so an operation or a resource type of a later release is stored and told
+Entries keep plain numbers, so an operation or a resource type of a later release is stored and returned
 unchanged.
 """
 
@@ -14,8 +14,9 @@ WILDCARD: Final = "*"  # as a literal name, every resource of the type; as a hos
 ANY_USER: Final = "User:*"  # matches principals of every type
 CLUSTER_NAME: Final = "kafka-cluster"  # the name of the only resource of the type CLUSTER
 
-# Kafka sets no limits. Topics have at most 249 characters; groups and transactional ids are named by people
-# or programs. A question looks up the prefixes of each length that some entry has, so names bound its work.
+# Kafka sets no limits. Names of topics have at most 249 characters; groups and transactional ids are named by
+# people or programs. A check looks up a prefix for each length that some entry has, so the limit on names
+# bounds its work.
 MAX_NAME_CHARACTERS: Final = 1_000
 MAX_PRINCIPAL_CHARACTERS: Final = 2_000  # the subject of a certificate may be long
 MAX_HOST_CHARACTERS: Final = 255
@@ -35,7 +36,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """The ways in which the name of an entry matches names of resources."""
+    """The way in which the name in an entry matches names of resources."""
 
     UNKNOWN = 0
     ANY = 1
@@ -45,7 +46,7 @@ class PatternType(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """The operations on resources."""
+    """An operation on a resource."""
 
     UNKNOWN = 0
     ANY = 1
@@ -66,7 +67,7 @@ class AclOperation(IntEnum):
 
 
 class AclPermissionType(IntEnum):
-    """The effect of an entry: it allows or denies."""
+    """The effect of an entry: allow or deny."""
 
     UNKNOWN = 0
     ANY = 1
@@ -75,14 +76,14 @@ class AclPermissionType(IntEnum):
 
 
 def word(kind: type[IntEnum], number: int) -> str:
-    """Return Kafka's word for a number, UNKNOWN for one that this release does not know."""
+    """Return Kafka's name of a number, or UNKNOWN if this release does not know the number."""
     try:
         return kind(number).name
     except ValueError:
         return "UNKNOWN"
 
 
-# The operations that mean something for a resource of the type [AclEntry.supportedOperations].
+# The operations that a type of resource supports [AclEntry.supportedOperations].
 KNOWN_OPERATIONS: Final = {
     ResourceType.TOPIC: (
         AclOperation.READ,
@@ -121,7 +122,7 @@ KNOWN_OPERATIONS: Final = {
 
 
 class AccessControlEntry(NamedTuple):
-    """Allows or denies somebody an operation on the resources that it names."""
+    """A rule that allows or denies a principal an operation on the resources that it names."""
 
     resource_type: int
     resource_name: str
@@ -132,7 +133,7 @@ class AccessControlEntry(NamedTuple):
     permission_type: int
 
     def __str__(self) -> str:
-        """Return the entry as Kafka's audit log has it."""
+        """Return the entry in the format of Kafka's audit log."""
         return (
             f"StandardAcl[resourceType={word(ResourceType, self.resource_type)}, "
             f"resourceName={self.resource_name}, patternType={word(PatternType, self.pattern_type)}, "
@@ -154,7 +155,7 @@ class AclFilter(NamedTuple):
     permission_type: int = AclPermissionType.ANY
 
     def matches(self, entry: AccessControlEntry) -> bool:
-        """Return whether it selects the entry."""
+        """Return True if the filter selects the entry."""
         return (
             self.resource_type in (ResourceType.ANY, entry.resource_type)
             and self._matches_pattern(entry)
@@ -173,16 +174,16 @@ class AclFilter(NamedTuple):
 
 
 def is_named_by(name: str, pattern_type: int, pattern_name: str) -> bool:
-    """Return whether a pattern stands for the resource of this name."""
+    """Return True if a pattern matches the resource of this name."""
     if pattern_type == PatternType.PREFIXED:
         return name.startswith(pattern_name)
     return pattern_type == PatternType.LITERAL and pattern_name in (name, WILDCARD)
 
 
 def host_in_entries(address: str) -> str:
-    """Return a numeric address as entries have it, which is as Java writes it.
+    """Return a numeric address in the notation of entries, which is Java's.
 
-    All groups of an IPv6 address are written, and one that stands for an IPv4 address is written as that.
+    Java writes all groups of an IPv6 address, and an IPv6 address that maps an IPv4 address as the latter.
     """
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
@@ -196,7 +197,7 @@ def host_in_entries(address: str) -> str:
 
 
 def check_lengths(entry: AccessControlEntry | AclFilter) -> None:
-    """Reject an entry or a filter with a text that is too long; INVALID_REQUEST."""
+    """Reject an entry or a filter with a text that is too long (INVALID_REQUEST)."""
     for what, text, most in (
         ("resource name", entry.resource_name, MAX_NAME_CHARACTERS),
         ("principal", entry.principal, MAX_PRINCIPAL_CHARACTERS),
@@ -210,5 +211,5 @@ def check_lengths(entry: AccessControlEntry | AclFilter) -> None:
 
 
 def operation_bits(resource_type: ResourceType) -> int:
-    """Return all operations of a type as a response has them: bit n stands for the operation n."""
+    """Return all operations of a type as in a response: bit n stands for operation n."""
     return sum(1 << operation for operation in KNOWN_OPERATIONS[resource_type])

@@ -1,4 +1,4 @@
-"""Access control entries: which may be created, and what filters remove (KIP-801)."""
+"""Decides which access control entries are created, and which ones filters remove (KIP-801)."""
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl import (
@@ -42,7 +42,7 @@ _UNNAMED = ("UNKNOWN", "ANY")
 
 
 def create_acls(image: MetadataImage, command: CreateAcls) -> Decision:
-    """Each entry is judged by itself; one that is there already, or twice in the command, is a success."""
+    """Decide new entries, each by itself; an entry that exists, or that is given twice, succeeds."""
     check_security_version(image, "ACLs")
     made: dict[AccessControlEntry, bytes] = {}
     ids: set[bytes] = set()
@@ -70,8 +70,9 @@ def create_acls(image: MetadataImage, command: CreateAcls) -> Decision:
 
 
 def delete_acls(image: MetadataImage, command: DeleteAcls) -> Decision:
-    """Each filter tells all that it matches, also what another one matches; INVALID_REQUEST for all filters
-    when they match too much.
+    """Decide removals; the result of a filter has all entries that it matches, even if another one does, too.
+
+    INVALID_REQUEST for all filters if they match too many entries.
     """
     check_security_version(image, "ACLs")
     removed: dict[bytes, None] = {}
@@ -115,7 +116,7 @@ def delete_acls(image: MetadataImage, command: DeleteAcls) -> Decision:
 
 
 def checked_filter(fields: AclFilterFields) -> AclFilter:
-    """Return the filter of a request; INVALID_REQUEST if it has words that this release does not know."""
+    """Return the filter of a request; INVALID_REQUEST if it has numbers that this release does not know."""
     selected = AclFilter(
         fields.resource_type,
         fields.resource_name,
@@ -135,7 +136,7 @@ def checked_filter(fields: AclFilterFields) -> AclFilter:
 
 
 def _checked_entry(new: NewAcl) -> AccessControlEntry:
-    """Return the entry that is to be created; INVALID_REQUEST if there cannot be such a one."""
+    """Return the entry to create; INVALID_REQUEST if it is not valid."""
     kind, pattern = word(ResourceType, new.resource_type), word(PatternType, new.pattern_type)
     operation = word(AclOperation, new.operation)
     permission = word(AclPermissionType, new.permission_type)

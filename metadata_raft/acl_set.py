@@ -1,10 +1,11 @@
-"""Decides by access control entries who may do what, as Apache Kafka's StandardAuthorizer does.
+"""Decides by access control entries whether an operation is allowed, as Kafka's StandardAuthorizer does.
 
-An `AclSet` never changes; the next one shares its memory. A question looks up the literal name, the prefixes
-of the name in the lengths that entries have, and `*`; and in each of these the caller and everybody, at the
-caller's host and at all hosts. So its work grows with the length of names, not with the number of entries.
+An `AclSet` is immutable; a changed one shares its memory. A check looks up the literal name, the prefixes of
+the name in the lengths that entries have, and `*`; and in each of these the client's principal and `User:*`,
+at the client's host and at all hosts. So its work grows with the length of names, not with the number of
+entries.
 
-Super users and `allow.everyone.if.no.acl.found` are settings of a node, so each question brings them along.
+Super users and `allow.everyone.if.no.acl.found` are settings of a node, so they are arguments of each check.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,35 +29,35 @@ from ottla.metadata_raft.persistent_map import PersistentMap
 
 _PERMISSIONS: Final = (AclPermissionType.DENY, AclPermissionType.ALLOW)
 _PATTERN_TYPES: Final = (PatternType.LITERAL, PatternType.PREFIXED)
-_DENIED_SHIFT: Final = 128  # above the bits of allowed operations, which an int8 numbers
+_DENIED_SHIFT: Final = 128  # above the bits of allowed operations: the number of an operation is an int8
 
 
 class AuthorizerSettings(NamedTuple):
-    """The settings of a node that decide where no entry does."""
+    """The settings of a node that decide where no entry applies."""
 
     super_users: frozenset[str] = frozenset()  # as `Type:name`
     allow_everyone_if_no_acl_found: bool = False
 
 
 class DefaultRule(Enum):
-    """Why something is allowed or denied where no entry says so, in the words of Kafka's audit log."""
+    """The rule that allows or denies an operation without an entry, in the words of Kafka's audit log."""
 
     SUPER_USER = "SuperUser"
     ALLOW = "DefaultAllow"
     DENY = "DefaultDeny"
     NOT_LOADED = "NotLoaded"  # the metadata of this node has not been read yet
-    NO_AUTHORIZER = "NoAuthorizer"  # only from the machines of nodes the cluster itself may be changed
+    NO_AUTHORIZER = "NoAuthorizer"  # the cluster itself may be changed only from the hosts of its nodes
 
 
 class Decision(NamedTuple):
-    """An answer, allowed or not, with the rule that gave it."""
+    """The result of a check: allowed or not, with the rule that decided."""
 
     is_allowed: bool
     rule: AccessControlEntry | DefaultRule
 
     @property
     def rule_text(self) -> str:
-        """The rule in the words of Kafka's audit log."""
+        """The rule, in the format of Kafka's audit log."""
         if isinstance(self.rule, DefaultRule):
             return self.rule.value
         return f"MatchingAcl(acl={self.rule})"
@@ -70,15 +71,15 @@ class Asker(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """The resources that an entry is for."""
+    """A pattern of names, which matches the resources that an entry applies to."""
 
     resource_type: int
     pattern_type: int
     name: str
 
 
-# The entries of one pattern, by principal and host: the bit n for the operation n if it is allowed, and
-# the bit _DENIED_SHIFT + n if it is denied.
+# The entries of one pattern, by principal and host: bit n is set if operation n is allowed, and
+# bit _DENIED_SHIFT + n if it is denied.
 _Bits: TypeAlias = PersistentMap[Asker, int]
 _NO_BITS: Final[_Bits] = PersistentMap()
 # By type, principal, host and operation: the patterns that allow it.
@@ -96,7 +97,7 @@ def _bits(*operations: AclOperation) -> int:
     return sum(1 << operation for operation in {AclOperation.ALL, *operations})
 
 
-# By what an entry must allow so that the asked operation is allowed; denials imply no other operation.
+# Operation -> the operations of which an entry must allow one; a denial implies no other operation.
 _ALLOWING: Final = {one: _bits(one) for one in AclOperation if one >= AclOperation.ALL} | {
     AclOperation.DESCRIBE: _bits(
         AclOperation.DESCRIBE,
@@ -116,23 +117,24 @@ _DENYING: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclSet:
-    """All access control entries, made by `changed`."""
+    """All access control entries, built by `changed`."""
 
     by_id: PersistentMap[bytes, AccessControlEntry] = field(default_factory=PersistentMap)
     ids: PersistentMap[AccessControlEntry, bytes] = field(default_factory=PersistentMap, compare=False)
     _patterns: PersistentMap[Pattern, _Bits] = field(default_factory=PersistentMap, compare=False)
     _allowed: _Allowed = field(default_factory=PersistentMap, compare=False)
-    # By type: how many prefixes there are of each length, the longest first.
+    # By type: the number of prefixes of each length, longest first.
     _lengths: Mapping[int, Mapping[int, int]] = field(default_factory=dict, compare=False)
 
     def __len__(self) -> int:
         return len(self.by_id)
 
     def changed(self, changes: Mapping[bytes, AccessControlEntry | None]) -> "AclSet":
-        """Return the set with these entries; ids that come with None are not in it.
+        """Return the set with these entries added, and without the ids whose new value is None.
 
-        CORRUPT_MESSAGE if an id would stand for two entries, or an entry under two ids, or if an entry
-        neither allows nor denies: no controller writes one, and to pass over it could allow what it denies.
+        CORRUPT_MESSAGE if two entries would share an id, if an entry would have two ids, or if an entry
+        neither allows nor denies: no controller writes such an entry, and skipping it could allow what it
+        denies.
         """
         if not changes:
             return self
@@ -142,7 +144,7 @@ class AclSet:
         ids: dict[AccessControlEntry, bytes | None] = {**removed, **added}
         for entry, entry_id in added.items():
             if entry_id in self.by_id or (entry in self.ids and entry not in removed):
-                raise _corrupt(entry_id, "already exists, or another one of its content")
+                raise _corrupt(entry_id, "already exists, or an equal one does")
             if (
                 entry.permission_type not in _PERMISSIONS
                 or entry.pattern_type not in _PATTERN_TYPES
@@ -169,9 +171,10 @@ class AclSet:
         name: str,
         settings: AuthorizerSettings,
     ) -> Decision:
-        """Return whether the asker may do this to the resource of this name.
+        """Return the decision on this operation of the client on the resource of this name.
 
-        The rule is that of the most specific pattern: the literal name, then the longest prefix, at last `*`.
+        Any denial wins. The returned rule is of the most specific pattern: the literal name, then the longest
+        prefix, at last `*`.
         """
         if asker.principal in settings.super_users:
             return SUPER_USER
@@ -193,10 +196,11 @@ class AclSet:
     def decide_by_resource_type(
         self, asker: Asker, operation: AclOperation, resource_type: ResourceType, settings: AuthorizerSettings
     ) -> Decision:
-        """Return whether the asker may do this to some resource of the type, whichever it is.
+        """Return the decision on this operation of the client on at least one resource of the type.
 
-        No operation implies another one here, as in Kafka. It does not matter which of several patterns is
-        told as the rule. The work grows with the patterns that allow this to the asker and are denied again.
+        As in Kafka, no operation implies another one here. If several patterns allow it, any of them is
+        returned as the rule. The work grows with the patterns that allow the operation and that others deny
+        again.
         """
         first = self.decide(asker, operation, resource_type, "hardcode", settings)
         if first.is_allowed:
@@ -223,7 +227,7 @@ class AclSet:
     def authorized_operations(
         self, asker: Asker, resource_type: ResourceType, name: str, settings: AuthorizerSettings
     ) -> int:
-        """Return which operations the asker may do to the resource, as a response has them: bit n for n."""
+        """Return the operations allowed to the client on the resource, as in a response: bit n for n."""
         known = KNOWN_OPERATIONS[resource_type]
         if asker.principal in settings.super_users:
             return sum(1 << operation for operation in known)
@@ -241,9 +245,9 @@ class AclSet:
         )
 
     def matching(self, selected: AclFilter) -> Iterator[tuple[bytes, AccessControlEntry]]:
-        """Give the entries that a filter selects, with their ids, in no order that means anything.
+        """Yield the entries that a filter selects, with their ids, in no particular order.
 
-        Without a name or a type all entries are looked at, as the caller takes them.
+        A filter without a name or a type is compared with every entry, as the caller iterates.
         """
         if selected.resource_name is None or selected.resource_type == ResourceType.ANY:
             for entry_id, entry in self.by_id.items():
@@ -256,7 +260,7 @@ class AclSet:
                     yield self.ids[entry], entry
 
     def pattern_count(self, selected: AclFilter) -> int:
-        """Return how many patterns a filter with a type and a name may try."""
+        """Return the maximal number of patterns that a filter with a type and a name looks up."""
         if selected.pattern_type != PatternType.MATCH:
             return len(_PATTERN_TYPES)
         return len(self._lengths.get(selected.resource_type, ())) + len(_PATTERN_TYPES)
@@ -264,27 +268,27 @@ class AclSet:
     # ---- patterns --------------------------------------------------------------------------------------
 
     def _standing_for(self, resource_type: int, name: str) -> Iterator[tuple[Pattern, _Bits]]:
-        """Give the patterns that stand for a resource, the most specific first, with what they say."""
+        """Yield the patterns in use that match a resource, most specific first, with their bits."""
         for pattern in self._patterns_of(resource_type, name):
             bits = self._patterns.get(pattern)
             if bits is not None:
                 yield pattern, bits
 
     def _patterns_of(self, resource_type: int, name: str) -> Iterator[Pattern]:
-        """Give the patterns that may stand for a resource, the most specific first."""
+        """Yield the patterns that could match a resource, most specific first."""
         yield Pattern(resource_type, PatternType.LITERAL, name)
         yield from self._prefixes(resource_type, name)
         if name != WILDCARD:
             yield Pattern(resource_type, PatternType.LITERAL, WILDCARD)
 
     def _prefixes(self, resource_type: int, name: str) -> Iterator[Pattern]:
-        """Give the beginnings of a name, in the lengths that some entry of the type has."""
+        """Yield the prefixes of a name, in the lengths that prefixes of entries of the type have."""
         for length in self._lengths.get(resource_type, ()):
             if length <= len(name):
                 yield Pattern(resource_type, PatternType.PREFIXED, name[:length])
 
     def _denied(self, pattern: Pattern, askers: Sequence[Asker], denying: int) -> Decision | None:
-        """Return the rule that denies all that a pattern stands for, if there is one."""
+        """Return the decision that denies everything that a pattern matches, if there is one."""
         prefixes = self._prefixes(pattern.resource_type, pattern.name)
         literal = (pattern,) if pattern.pattern_type == PatternType.LITERAL else ()
         for each in (*literal, *prefixes):
@@ -294,7 +298,7 @@ class AclSet:
         return None
 
     def _selected_patterns(self, selected: AclFilter, name: str) -> Iterator[Pattern]:
-        """Give the patterns that a filter with a type and a name may select."""
+        """Yield the patterns that a filter with a type and a name may select."""
         kind = selected.resource_type
         if selected.pattern_type == PatternType.MATCH:
             yield from self._patterns_of(kind, name)
@@ -307,10 +311,10 @@ class AclSet:
     def _changed_indexes(
         self, removed: Mapping[AccessControlEntry, None], added: Mapping[AccessControlEntry, bytes]
     ) -> tuple[dict[Pattern, _Bits | None], dict[_AllowedKey, PersistentMap[Pattern, bool] | None]]:
-        """Return what changes in `_patterns` and in `_allowed`."""
+        """Return the changes of `_patterns` and of `_allowed`."""
         bits: dict[Pattern, dict[Asker, int | None]] = {}
         allowed: dict[_AllowedKey, dict[Pattern, bool | None]] = {}
-        # The removed ones first: one of the same content may come back under another id.
+        # Removed entries first: an equal entry may be added under another id.
         for entry, stays in (*((one, False) for one in removed), *((one, True) for one in added)):
             pattern, asker = _pattern(entry), Asker(entry.principal, entry.host)
             of_pattern = bits.setdefault(pattern, {})
@@ -362,14 +366,14 @@ def decide(
     name: str,
     settings: AuthorizerSettings,
 ) -> Decision:
-    """Return what `AclSet.decide` does; while there is no set yet, only super users are allowed anything."""
+    """Return the decision of `AclSet.decide`; before the metadata is loaded, allow super users only."""
     if acls is not None:
         return acls.decide(asker, operation, resource_type, name, settings)
     return SUPER_USER if asker.principal in settings.super_users else NOT_LOADED
 
 
 def super_users(setting: str) -> frozenset[str]:
-    """Read the setting `super.users`, principals with `;` between them; INVALID_CONFIG for what is none."""
+    """Parse the setting `super.users`, principals separated by `;`; INVALID_CONFIG if a part is not one."""
     names = [name for part in setting.split(";") if (name := part.strip())]
     for name in names:
         if ":" not in name:
@@ -381,7 +385,7 @@ def super_users(setting: str) -> frozenset[str]:
 
 
 def check_invariants(acls: AclSet) -> None:
-    """Assert what holds in every set; for tests."""
+    """Assert the invariants of a set; for tests."""
     entries = dict(acls.by_id.items())
     assert len(acls.by_id) == len(acls.ids) == len(entries) == len(set(entries.values()))
     assert dict(acls.ids.items()) == {entry: entry_id for entry_id, entry in entries.items()}
@@ -409,7 +413,7 @@ def _corrupt(entry_id: bytes, reason: str) -> KafkaError:
 
 
 def _askers(asker: Asker) -> tuple[Asker, ...]:
-    """Return under which principals and hosts entries for the asker stand."""
+    """Return the principals and hosts of entries that apply to the client."""
     principal, host = asker
     return asker, Asker(principal, WILDCARD), Asker(ANY_USER, host), Asker(ANY_USER, WILDCARD)
 
@@ -459,7 +463,7 @@ def _entry(pattern: Pattern, asker: Asker, bit: int) -> AccessControlEntry:
 
 
 def _entries(pattern: Pattern, said: _Bits) -> Iterator[AccessControlEntry]:
-    """Give the entries of a pattern."""
+    """Yield the entries of a pattern."""
     for asker, bits in said.items():
         rest = bits
         while rest:

@@ -1,9 +1,9 @@
-"""A plan of how replicas and leaders move so that all brokers have their share: a pure function.
+"""Plans moves of replicas and leaders so that all brokers have equal shares. Pure.
 
-Goals, in this order: brokers that leave have nothing, replicas of a partition lie in many racks, disks are
-filled alike, brokers have alike many replicas, bytes that come in, and leaders. A goal is left alone while
-what brokers have differs little, and a move for one does not undo what those before it have reached. So an
-even cluster has an empty plan, and a plan that was carried out in part is made anew from there.
+The goals, in this order: leaving brokers are empty, replicas of a partition are spread over racks, disks are
+filled equally, brokers have equal numbers of replicas, bytes in, and leaders. A goal needs no moves while
+brokers differ little, and a move for one goal does not undo what earlier goals reached. So a balanced cluster
+has an empty plan, and after a plan was carried out in part, a new one continues from there.
 """
 
 from collections import Counter, defaultdict
@@ -14,19 +14,19 @@ from typing import Final, NamedTuple
 from ottla.logstore.words.topic_partition import TopicPartition
 
 MAX_MOVES: Final = 1_000  # of one plan
-# By how much the most and the least may differ before anything is moved; then they are brought to half of it.
+# The difference between most and least that starts moves; they stop at half of it.
 FILL_SLACK: Final = 0.1  # of a disk
 REPLICAS_SLACK: Final = 0.1  # of the mean, and one replica at least
 BYTES_IN_SLACK: Final = 0.2  # of the mean
-LEAST_BYTES_IN: Final = 1_000_000.0  # a second; below it nobody has too much
+LEAST_BYTES_IN: Final = 1_000_000.0  # per second; smaller differences do not matter
 LEADERS_SLACK: Final = 0.2  # of the mean, and one leader at least
-NEARER: Final = 1 - 1e-9  # sums of floats that are alike may differ a little
+NEARER: Final = 1 - 1e-9  # sums of floats that should be equal may differ a little
 STEPS_OF_MOVE: Final = 4
-MAX_TRIED: Final = 64  # replicas of a broker that are held against those of another for an exchange
+MAX_TRIED: Final = 64  # replicas of each of two brokers that are compared for an exchange
 
 
 class Goal(Enum):
-    """Why something moves."""
+    """The reason of a move."""
 
     LEAVING = "a broker that leaves"
     RACKS = "racks"
@@ -37,7 +37,7 @@ class Goal(Enum):
 
 
 class BrokerRoom(NamedTuple):
-    """A broker that is up; `disk_bytes` of its log directories in all, 0 if it cannot tell, and used."""
+    """A broker that is up, with size (0 if unknown) and usage of its log directories."""
 
     broker_id: int
     rack: str | None
@@ -46,7 +46,7 @@ class BrokerRoom(NamedTuple):
 
 
 class PlacedPartition(NamedTuple):
-    """A partition: its replicas, the preferred leader first; bytes of one replica, and bytes in a second."""
+    """A partition: its replicas, preferred leader first; bytes of one replica, and bytes in per second."""
 
     place: TopicPartition
     replicas: tuple[int, ...]
@@ -55,7 +55,7 @@ class PlacedPartition(NamedTuple):
 
 
 class BalanceMove(NamedTuple):
-    """A partition with its replicas before and after; without bytes to copy only their order changes."""
+    """A partition with its replicas before and after; without bytes to copy, only the order changes."""
 
     place: TopicPartition
     before: tuple[int, ...]
@@ -65,8 +65,10 @@ class BalanceMove(NamedTuple):
 
 
 class BrokerShare(NamedTuple):
-    """The share of a broker: the filled part of its disks (None: not known), its replicas and their bytes,
-    bytes in, leaders.
+    """The share of a broker.
+
+    The filled fraction of its disks (None: unknown), its replicas and their bytes, bytes in per second,
+    leaders.
     """
 
     fill: float | None
@@ -77,7 +79,7 @@ class BrokerShare(NamedTuple):
 
 
 class BalancePlan(NamedTuple):
-    """The moves in their order, and what each broker has before and after them."""
+    """The moves in order, and the share of each broker before and after them."""
 
     moves: Sequence[BalanceMove]
     before: Mapping[int, BrokerShare]
@@ -88,7 +90,7 @@ class BalancePlan(NamedTuple):
         return sum(move.copied_bytes for move in self.moves)
 
     def least_s(self, max_bytes_per_second: int) -> float:
-        """Return how long the copies take if each broker fetches as fast as it may."""
+        """Return the time that the copies take if each broker fetches at the given rate."""
         received: Counter[int] = Counter()
         for move in self.moves:
             added = set(move.after) - set(move.before)
@@ -106,12 +108,13 @@ def plan_balance(
     pinned: Container[TopicPartition] = (),
     max_moves: int = MAX_MOVES,
 ) -> BalancePlan:
-    """Plan for the brokers that are up; partitions with a replica on another stay, as no move of them ends.
+    """Plan moves among the brokers that are up.
 
-    So do partitions that are `pinned`, unless one of their brokers leaves: whoever carries out plan after
-    plan pins those that have moved lately, since goals may pull a partition to and fro.
+    Partitions with a replica on another broker stay, since their moves could not complete. `pinned`
+    partitions stay too, unless one of their brokers leaves: a caller that carries out plan after plan pins
+    partitions that moved recently, since different goals may move a partition back and forth.
 
-    Brokers that are `not_leading` keep their replicas, but are preferred only where no other broker can be.
+    Brokers in `not_leading` keep their replicas, but are preferred leaders only if no other broker can be.
     """
     state = _State(list(brokers), list(partitions), frozenset(leaving), pinned, max_moves)
     before = state.shares()
@@ -125,7 +128,7 @@ def plan_balance(
 
 
 class _Measure(NamedTuple):
-    """Something of which each broker is to have alike much, and how much of it a replica is."""
+    """A quantity that all brokers should have equal amounts of, and the part that a replica has in it."""
 
     goal: Goal
     values: dict[int, float]
@@ -134,7 +137,7 @@ class _Measure(NamedTuple):
 
 
 class _State:
-    """Replicas as they would lie after the moves so far. Partitions go by their index."""
+    """The placement of replicas after the moves so far. Partitions are identified by their index."""
 
     def __init__(
         self,
@@ -150,24 +153,24 @@ class _State:
         self._leaving = leaving
         self._staying = [broker_id for broker_id in self._brokers if broker_id not in leaving]
         self._left = max_moves
-        self._steps = STEPS_OF_MOVE * max_moves  # some change a move that was begun for another goal
+        self._steps = STEPS_OF_MOVE * max_moves  # several steps may change the move of one partition
         self._stuck = {
             index for index, one in enumerate(partitions) if not self._brokers.keys() >= {*one.replicas}
         }
         self._pinned = {index for index, one in enumerate(partitions) if one.place in pinned} | self._stuck
-        self._goals: dict[int, Goal] = {}  # of what moves, the first
+        self._goals: dict[int, Goal] = {}  # the first goal of each partition that moves
         self._held: dict[int, dict[int, None]] = {broker_id: {} for broker_id in self._brokers}
         for index, replicas in enumerate(self._replicas):
             for replica in replicas:
                 if replica in self._held:
                     self._held[replica][index] = None
-        # Nothing is said of disks unless all brokers know them.
+        # Disks count only if all brokers report them.
         self._knows_disks = all(one.disk_bytes > 0 for one in self._brokers.values())
-        self._bytes = {one: self._bytes_of(one) for one in self._held}  # of the replicas that each would have
+        self._bytes = {one: self._bytes_of(one) for one in self._held}  # of the replicas after earlier moves
         self._moved_bytes: Counter[int] = Counter()
         self._done: list[_Measure] = []
 
-    # ---- what there is -----------------------------------------------------------------------------------
+    # ---- shares and measures ---------------------------------------------------------------------------
 
     def shares(self) -> dict[int, BrokerShare]:
         leaders = Counter(replicas[0] for replicas in self._replicas)
@@ -186,7 +189,7 @@ class _State:
         return sum(self._partitions[index].size_bytes for index in self._held[broker_id])
 
     def moves(self) -> list[BalanceMove]:
-        """Return what differs; large partitions of a goal last, so that much is reached soon."""
+        """Return the moves by goal, large partitions last, so that most of them are done soon."""
         order = {goal: place for place, goal in enumerate(Goal)}
         found = []
         for index, goal in self._goals.items():
@@ -197,7 +200,7 @@ class _State:
         return sorted(found, key=lambda move: (order[move.goal], move.copied_bytes, move.place))
 
     def measures(self) -> Iterable[_Measure]:
-        """Return what is to be even, in order; each is made when those before it are reached."""
+        """Yield the measures in order; each starts from the placement that the earlier ones reached."""
         partitions, staying = self._partitions, self._staying
         if self._knows_disks:
             disks = {broker_id: self._brokers[broker_id].disk_bytes for broker_id in self._brokers}
@@ -224,7 +227,7 @@ class _State:
         broker = self._brokers[broker_id]
         return (broker.used_bytes + self._moved_bytes[broker_id]) / broker.disk_bytes
 
-    # ---- moves -------------------------------------------------------------------------------------------
+    # ---- moves -----------------------------------------------------------------------------------------
 
     def _move(self, index: int, source: int, target: int, goal: Goal) -> None:
         self._begin(index, goal)
@@ -257,7 +260,7 @@ class _State:
         return broker.rack if broker is not None else None
 
     def _best_target(self, index: int, source: int) -> int | None:
-        """Return the broker that takes a replica: in a rack with few of the partition, with most room."""
+        """Return the broker for a replica: in the rack with fewest of the partition, with the most room."""
         others = [replica for replica in self._replicas[index] if replica != source]
         used = Counter(self._rack(replica) for replica in others)
         candidates = [one for one in self._staying if one not in self._replicas[index]]
@@ -273,7 +276,7 @@ class _State:
         )
 
     def empty_leaving(self) -> None:
-        """Move what brokers that leave have, where others have room for it."""
+        """Move replicas away from leaving brokers, as long as other brokers can take them."""
         for source in sorted(self._leaving & self._held.keys()):
             for index in list(self._held[source]):
                 target = self._best_target(index, source) if self._may_move(index) else None
@@ -281,7 +284,7 @@ class _State:
                     self._move(index, source, target, Goal.LEAVING)
 
     def spread_over_racks(self) -> None:
-        """Move replicas that share a rack into racks that have none of their partition."""
+        """Move replicas that share a rack into racks without a replica of their partition."""
         racks = {self._rack(one) for one in self._staying}
         if len(racks) < 2 or None in racks:
             return
@@ -298,7 +301,7 @@ class _State:
                 self._move(index, source, target, Goal.RACKS)
 
     def even_out(self, measure: _Measure) -> None:
-        """Bring the most and the least of a measure near each other, once they differ by its slack."""
+        """Reduce the difference between the most and the least of a measure, if it exceeds the slack."""
         values = measure.values
         self._done.append(measure)
         if len(values) < 2 or _spread(values) <= measure.slack:
@@ -315,9 +318,10 @@ class _State:
                 self._move(index, giver, taker, measure.goal)
 
     def _best_move(self, measure: _Measure, source: int) -> list[tuple[int, int, int]]:
-        """Return the replica of a broker and who takes it, so that the two are nearest to each other.
+        """Return the replica of a broker and its target, so that the two brokers become most equal.
 
-        Of replicas that are alike the one is taken whose bytes are the part of each that the two differ by.
+        Among equal replicas, it is the one whose size is nearest to the difference of the brokers in bytes
+        divided by that in replicas.
         """
         for target in self._takers(measure, source):
             difference = measure.values[source] - measure.values[target]
@@ -337,10 +341,10 @@ class _State:
         return []
 
     def _best_exchange(self, measure: _Measure, source: int) -> list[tuple[int, int, int]]:
-        """Return two replicas that change places, where one alone would undo what was reached before."""
+        """Return two replicas to exchange, for when moving one alone would undo earlier goals."""
 
         def heavy(broker_id: int, sign: int) -> list[int]:
-            """Return the partitions of a broker that weigh most (1) or least (-1)."""
+            """Return the partitions of a broker with the largest (1) or smallest (-1) weight."""
             held = self._held[broker_id].keys() - self._pinned
             return sorted(held, key=lambda one: (-sign * measure.weight(one, broker_id), one))[:MAX_TRIED]
 
@@ -365,13 +369,13 @@ class _State:
         return []
 
     def _takers(self, measure: _Measure, source: int) -> list[int]:
-        """Return those that have so much less of a measure than a broker that they may take some of it."""
+        """Return the brokers with enough less of a measure than `source` to take some of it, least first."""
         values = measure.values
         least = values[source] - measure.slack / 2
         return sorted((one for one in values if values[one] < least), key=lambda one: (values[one], one))
 
     def _keeps_all(self, moves: Sequence[tuple[int, int, int]]) -> bool:
-        """Return whether these moves leave alone what earlier goals have reached."""
+        """Return True if these moves undo nothing that earlier goals reached."""
         for index, source, target in moves:
             if target in self._replicas[index] or not self._keeps_racks(index, source, target):
                 return False
@@ -383,7 +387,7 @@ class _State:
                 weights[target] += measure.weight(index, target)
             least, most = mean - measure.slack / 2, mean + measure.slack / 2
             for one, weight in weights.items():
-                # Nobody gets farther out than now.
+                # No broker gets farther from the mean than it is now.
                 if not min(values[one], least) <= values[one] + weight <= max(values[one], most):
                     return False
         return True
@@ -394,7 +398,7 @@ class _State:
         return len({*map(self._rack, after)}) >= len({*map(self._rack, before)})
 
     def forget_round_trips(self) -> None:
-        """Leave partitions as they were whose replicas have come back to where they were."""
+        """Drop the moves of partitions whose replicas ended on their first brokers."""
         for index in list(self._goals):
             before = self._partitions[index].replicas
             if set(self._replicas[index]) == set(before):
@@ -402,7 +406,7 @@ class _State:
                 del self._goals[index]
 
     def even_out_leaders(self, not_leading: frozenset[int]) -> None:
-        """Change the order of replicas until each is preferred for its share, by number and bytes in."""
+        """Reorder replicas until each broker is the preferred leader of its share, by number and bytes in."""
         leading = [one for one in self._staying if one not in not_leading]
         preferred: dict[int, dict[int, None]] = defaultdict(dict)
         for index, replicas in enumerate(self._replicas):
@@ -447,7 +451,7 @@ class _State:
     def _take_leaders(
         self, preferred: dict[int, dict[int, None]], not_leading: frozenset[int], leading: Sequence[int]
     ) -> None:
-        """Have the brokers of `leading` that lead least preferred instead of those that shall not lead."""
+        """Prefer the brokers of `leading` that lead least, instead of those that shall not lead."""
         for source in sorted(not_leading & preferred.keys()):
             for index in sorted(preferred[source].keys() - self._stuck):
                 targets = [one for one in self._replicas[index] if one in leading]

@@ -1,4 +1,4 @@
-"""Client quotas: which entities may have which, and the records that set and remove them (KIP-546)."""
+"""Decides changes of client quotas: which entities may have which quotas, and their records (KIP-546)."""
 
 import ipaddress
 import math
@@ -19,7 +19,7 @@ from ottla.metadata_raft.feature_control import check_security_version
 from ottla.metadata_raft.image import CLIENT_ID, IP, USER, MetadataImage, QuotaEntity
 from ottla.metadata_raft.records import ClientQuotaRecord, MetadataRecord, QuotaEntityPart
 
-# The largest value of each quota that is a whole number; None for those that may be fractions.
+# The largest value of each quota that must be an integer; None if it may be a fraction.
 _OF_USERS_AND_CLIENTS: Final[Mapping[str, int | None]] = {
     "producer_byte_rate": 2**63 - 1,
     "consumer_byte_rate": 2**63 - 1,
@@ -28,11 +28,11 @@ _OF_USERS_AND_CLIENTS: Final[Mapping[str, int | None]] = {
 }
 _OF_ADDRESSES: Final[Mapping[str, int | None]] = {"connection_creation_rate": 2**31 - 1}
 _KAFKAS_TYPES: Final = {2**63 - 1: "a LONG", 2**31 - 1: "an INT"}
-_LARGEST_FRACTION: Final = 1e-6  # of what counts as whole, since values travel as floats
+_LARGEST_FRACTION: Final = 1e-6  # of a value that counts as an integer, since requests have floats
 
 
 def alter_client_quotas(image: MetadataImage, command: AlterClientQuotas) -> Decision:
-    """Each entity is judged by itself; one that is named twice fails in both places."""
+    """Decide changes of quotas, each entity by itself; an entity that is named twice fails both times."""
     check_security_version(image, "client quotas")
     entities = [entity_of(one.entity) for one in command.entries]
     seen: set[QuotaEntity] = set()
@@ -62,12 +62,12 @@ def alter_client_quotas(image: MetadataImage, command: AlterClientQuotas) -> Dec
 
 
 def entity_of(parts: Sequence[QuotaEntityPart]) -> QuotaEntity:
-    """Return the entity that a request names, its parts by type."""
+    """Return the entity of a request, with its parts sorted by type."""
     return tuple(sorted(((part.entity_type, part.entity_name) for part in parts), key=lambda part: part[0]))
 
 
 def in_words(entity: QuotaEntity) -> str:
-    """Return an entity as Kafka writes it."""
+    """Return an entity in the notation of Kafka's messages."""
     return f"ClientQuotaEntity(entries={{{', '.join(f'{kind}={name}' for kind, name in entity)}}})"
 
 
@@ -95,7 +95,7 @@ def _records(image: MetadataImage, wanted: QuotaChanges, entity: QuotaEntity) ->
 
 
 def _quotas_of(entity: QuotaEntity) -> Mapping[str, int | None]:
-    """Return the quotas that an entity may have, with their largest values; INVALID_REQUEST if it is none."""
+    """Return the quotas of an entity, with their largest values; INVALID_REQUEST if it is not valid."""
     if not entity:
         raise _invalid("Invalid empty client quota entity")
     named: dict[str, str | None] = {}
@@ -115,7 +115,7 @@ def _quotas_of(entity: QuotaEntity) -> Mapping[str, int | None]:
         )
     address = named[IP]
     if address is not None and not _is_address(address):
-        # Kafka resolves host names, and limits what they stood for then.
+        # Kafka resolves a host name once, and limits the address that it had then.
         raise _invalid(f"{address[:100]} is not a valid IP address. Host names are not resolved.")
     return _OF_ADDRESSES
 

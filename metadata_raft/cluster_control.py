@@ -1,10 +1,11 @@
-"""Brokers: registration, heartbeats, fencing, controlled shutdown, and where their replicas lie.
+"""Decides the state of brokers: registration, heartbeats, fencing, controlled shutdown, log directories.
 
     FENCED ──caught up──▶ UNFENCED ──wants to stop, leads──▶ CONTROLLED_SHUTDOWN ──leads nothing any more──▶
       ▲ silent, restarted │ wants to stop, leads nothing                            ▼
       └───────────────────┴──────────────────────────────────────────────▶ SHUTDOWN_NOW (is fenced)
 
-A broker that shuts down first gives away what it leads, and may go when every active broker has heard of it.
+A broker that shuts down first hands over its leaderships, and may stop when every active broker has applied
+that.
 """
 
 from collections.abc import Mapping, Set
@@ -49,14 +50,14 @@ from ottla.metadata_raft.records import (
     UnregisterBrokerRecord,
 )
 
-MAX_BROKERS: Final = 1_000  # ten times what a cluster is built for; each costs memory on every node
+MAX_BROKERS: Final = 1_000  # ten times the number a cluster is designed for; each costs memory on every node
 MAX_LISTENERS: Final = 100
 MAX_LOG_DIRS: Final = 1_000
 MAX_FEATURES: Final = 100
 
 
 class BrokerControlState(Enum):
-    """What a broker is told to be."""
+    """The state of a broker, as the replies to its heartbeats have it."""
 
     FENCED = "fenced"
     UNFENCED = "unfenced"
@@ -82,9 +83,10 @@ def register_broker(
     sessions: BrokerSessions,
     now_ms: int,
 ) -> Decision:
-    """A new process of a broker: its old reign ends first, so that every leader epoch it had is over.
+    """Register a new run of a broker. The previous run is fenced first, so that its leader epochs end.
 
-    DUPLICATE_BROKER_REGISTRATION while another process lives that has not given up its log directories.
+    DUPLICATE_BROKER_REGISTRATION if another run has a session and the new one has none of its log
+    directories.
     """
     known = image.brokers.get(command.broker_id)
     _check_registration(image, command)
@@ -92,8 +94,8 @@ def register_broker(
     if known is not None and known.incarnation_id == command.incarnation_id:
         return _amend(known, command)
     if known is not None and not known.fenced:
-        # A directory is locked by the process that uses it: who has one of the old ones has outlived the
-        # process that had it, whatever the session says.
+        # A process locks its directories, so a broker with one of the old directories proves that the process
+        # that had it ended, even if its session has not expired.
         is_successor = not known.log_dirs or set(command.log_dirs) & set(known.log_dirs)
         timeout_ms = config.broker_session_timeout_ms
         if not is_successor and sessions.is_alive(image, known.broker_id, now_ms, timeout_ms):
@@ -102,8 +104,8 @@ def register_broker(
             )
     records: list[MetadataRecord] = []
     if known is not None:
-        # Come back from a loss of power, it may have forgotten what others in the ISR have. That they were
-        # not heard of says nothing of that: they may only have been cut off.
+        # After a loss of power the broker may lack records that others in the ISR have. A silence of those is
+        # no reason to doubt their logs: they may only have been disconnected.
         must_leave = not _remembers(known, command)
         timeout_ms = config.broker_session_timeout_ms
         unheard = (
@@ -130,10 +132,13 @@ def register_broker(
 
 
 def _remembers(known: BrokerImage, command: RegisterBroker) -> bool:
-    """Whether a broker still has all that its last process wrote: it ended cleanly, or its host ran on."""
+    """Return True if a broker still has everything that its last run wrote.
+
+    It does if that run ended cleanly, or if the host did not restart.
+    """
     has_ended_cleanly = command.previous_broker_epoch == known.broker_epoch
     host_ran_on = command.page_cache_id == known.page_cache_id != ZERO_UUID
-    # A directory that failed and is back again may have lost anything.
+    # A directory that failed and was added again may have lost anything.
     return (has_ended_cleanly or host_ran_on) and set(command.log_dirs) <= set(known.log_dirs)
 
 
@@ -156,8 +161,8 @@ def _check_registration(image: MetadataImage, command: RegisterBroker) -> None:
         or (command.broker_id not in image.brokers and len(image.brokers) >= MAX_BROKERS)
     ):
         problem = (
-            f"A broker may have {MAX_LOG_DIRS} directories, {MAX_LISTENERS} listeners and {MAX_FEATURES}"
-            f" features, and the cluster {MAX_BROKERS} brokers."
+            f"A broker may have at most {MAX_LOG_DIRS} directories, {MAX_LISTENERS} listeners and "
+            f"{MAX_FEATURES} features, and the cluster at most {MAX_BROKERS} brokers."
         )
     else:
         wanted = set(log_dirs)
@@ -170,7 +175,7 @@ def _check_registration(image: MetadataImage, command: RegisterBroker) -> None:
 
 
 def _amend(known: BrokerImage, command: RegisterBroker) -> Decision:
-    """The same process again: what it says anew is taken over, and it stays what it was."""
+    """Update the registration of an incarnation that registers again; its state and epoch stay."""
     reply = RegisterBrokerReply(broker_epoch=known.broker_epoch)
     listeners = endpoints_by_name(command.listeners)
     controllers = endpoints_by_name(command.controller_listeners)
@@ -215,7 +220,7 @@ def _registration(
 def unregister_broker(
     image: MetadataImage, command: UnregisterBroker, config: ControllerConfig, sessions: BrokerSessions
 ) -> Decision:
-    """A broker leaves for good; BROKER_ID_NOT_REGISTERED if there is none. Its replicas stay assigned."""
+    """Remove a broker; BROKER_ID_NOT_REGISTERED if it does not exist. Its replicas stay assigned to it."""
     broker = image.brokers.get(command.broker_id)
     if broker is None:
         raise KafkaError(
@@ -239,7 +244,10 @@ def broker_heartbeat(
     sessions: BrokerSessions,
     now_ms: int,
 ) -> Decision:
-    """A broker lives; records only when that changes what it is. STALE_BROKER_EPOCH from a former process."""
+    """Renew a broker's session; there are records only if its state changes.
+
+    STALE_BROKER_EPOCH from a replaced run of the broker.
+    """
     broker = living_broker(image, command.broker_id, command.broker_epoch)
     session = sessions.touch(
         image,
@@ -253,7 +261,7 @@ def broker_heartbeat(
     if current is not _LEAVING:
         session.shutdown_offset = -1
     elif session.shutdown_offset < 0:
-        # Another controller let it begin; whatever it wrote is in this image.
+        # Another controller began its shutdown; the records of that are in this image.
         session.shutdown_offset = image.version
     following = _next_state(image, broker, command, sessions, now_ms)
     assert following in MOVES[current], f"{current} -> {following}"
@@ -278,7 +286,7 @@ def broker_heartbeat(
 def broker_connection_lost(
     image: MetadataImage, command: BrokerConnectionLost, sessions: BrokerSessions, now_ms: int
 ) -> Decision:
-    """What is told of a process that was replaced says nothing of its successor."""
+    """Shorten the session of a broker whose connection was lost, unless another run has replaced it."""
     broker = image.brokers.get(command.broker_id)
     if broker is not None and broker.broker_epoch == command.broker_epoch:
         grace_ms = 0 if command.is_gone else RECONNECT_GRACE_MS
@@ -295,7 +303,7 @@ def fence_records(
     doubts_last: bool = False,
     loads: Mapping[int, int] = NO_LOADS,
 ) -> list[MetadataRecord]:
-    """A broker is not believed any more: it leads nothing and is in no ISR in which another one is up."""
+    """Return records that fence a broker: it leads nothing, and leaves each ISR with another live replica."""
     changes = leaders_after_fence(
         image, broker.broker_id, config, absent, doubts_last=doubts_last, loads=loads
     )
@@ -309,7 +317,7 @@ def _fence(broker: BrokerImage) -> BrokerRegistrationChangeRecord:
 
 
 def living_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
-    """The broker that says so of itself; STALE_BROKER_EPOCH if it was replaced or is not registered."""
+    """Return the broker with this epoch; STALE_BROKER_EPOCH if it was replaced or is not registered."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(
@@ -345,9 +353,9 @@ def _next_state(
         case BrokerControlState.FENCED:
             if command.want_shut_down:
                 return _GONE
-            # A process that has begun to stop does not come back; the next one is registered anew.
+            # A run that has begun to shut down is not unfenced again; the next run registers.
             may_serve = not command.want_fence and not broker.in_controlled_shutdown
-            # One whose metadata stand still would not hear that it leads.
+            # A broker whose metadata does not advance would not learn that it leads.
             is_stuck = sessions.of(image, broker.broker_id, now_ms).is_stuck
             may_serve = may_serve and _is_caught_up(broker, command) and not is_stuck
             return _UNFENCED if may_serve else _FENCED
@@ -395,7 +403,7 @@ def report_offline_log_dirs(
     config: ControllerConfig,
     loads: Mapping[int, int] = NO_LOADS,
 ) -> Decision:
-    """Replicas on a failed log directory leave their ISRs; STALE_BROKER_EPOCH from a replaced process."""
+    """Remove replicas in failed log directories from their ISRs; STALE_BROKER_EPOCH from a replaced run."""
     broker = living_broker(image, command.broker_id, command.broker_epoch)
     failed = frozenset(command.log_dirs) & frozenset(broker.log_dirs)
     if not failed:
@@ -414,7 +422,10 @@ def report_offline_log_dirs(
 def assign_replicas_to_dirs(
     image: MetadataImage, command: AssignReplicasToDirs, config: ControllerConfig
 ) -> Decision:
-    """Note where replicas lie; STALE_BROKER_EPOCH from a replaced process. What is gone is passed over."""
+    """Record the directories of replicas; STALE_BROKER_EPOCH from a replaced run.
+
+    Topics and partitions that do not exist any more are skipped.
+    """
     living_broker(image, command.broker_id, command.broker_epoch)
     changes: list[MetadataRecord] = []
     for place in command.assignments:

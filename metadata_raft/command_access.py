@@ -1,8 +1,8 @@
-"""The rights that commands ask for, judged by the controller on the image on which it decides.
+"""The rights that commands need, checked by the controller on the image on which it decides.
 
-The broker that a client asked has judged already, on the image that it had then. The controller does so once
-more in the order of the log: what an entry before a command forbids is not carried out, however old the image
-of that broker was. A node's own commands, in which no client is named, are not judged.
+The broker that received the request has checked already, on the image that it had then. The controller checks
+again in the order of the log: a command that an earlier entry forbids is not carried out, however old the
+image of that broker was. A node's own commands, which name no client, are not checked.
 """
 
 from collections.abc import Iterable, Iterator
@@ -40,7 +40,7 @@ from ottla.metadata_raft.commands import (
 from ottla.metadata_raft.image import MetadataImage, TopicsImage
 from ottla.metadata_raft.records import ConfigResourceType
 
-# The error of a command that asks for something of such a resource in vain.
+# The error of a command that lacks a right on a resource of the type.
 _REFUSALS: Final = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -56,12 +56,12 @@ class Right(NamedTuple):
     name: str
 
 
-# Rights of which one is enough; the last of them tells the error.
+# Rights of which one is sufficient; the error names the last one.
 OneOf: TypeAlias = tuple[Right, ...]
 
 
 def rights_asked(command: Command, topics: TopicsImage) -> Iterator[OneOf]:
-    """Give the rights that a client needs for a command, all of them, in Kafka's order."""
+    """Yield all rights that a client needs for a command, in Kafka's order."""
     match command:
         case CreateTopics():
             for topic in command.topics:
@@ -102,8 +102,8 @@ def rights_asked(command: Command, topics: TopicsImage) -> Iterator[OneOf]:
 def check_command(
     image: MetadataImage, command: Command, client: Asker, settings: AuthorizerSettings
 ) -> None:
-    """Raise the error of authorization unless the client may have all of a command carried out."""
-    decided: dict[Right, bool] = {}  # the right on the cluster is asked for each topic
+    """Raise the error of authorization unless the client has all rights that a command needs."""
+    decided: dict[Right, bool] = {}  # the right on the cluster is checked for each topic
 
     def may(right: Right) -> bool:
         known = decided.get(right)
@@ -117,7 +117,7 @@ def check_command(
             named = "" if refused.resource_type is ResourceType.CLUSTER else f" {refused.name!r}"
             raise KafkaError(
                 _REFUSALS[refused.resource_type],
-                f"The controller refused this: {client.principal} from {client.host} needs "
+                f"The controller rejected this command: {client.principal} from {client.host} needs "
                 f"{refused.operation.name} permission on {refused.resource_type.name}{named}.",
             )
 
@@ -135,7 +135,7 @@ def _of_deletions(references: Iterable[TopicReference], topics: TopicsImage) -> 
     for one in references:
         topic = topics.by_id.get(one.topic_id) if one.name is None else None
         name = one.name if topic is None else topic.name
-        if name is not None:  # an id that stands for nothing is unknown to everybody
+        if name is not None:  # an unknown id needs no right: it reveals nothing
             yield every, _of_topic(AclOperation.DELETE, name)
 
 

@@ -1,8 +1,8 @@
-"""Commands and replies as bytes: number and version (int16 each), then the message.
+"""Encodes and decodes commands and replies: number and version (int16 each), then the message.
 
-Both come from peers that proved who they are, and are still judged like anybody's bytes: INVALID_REQUEST for
-what is malformed or too long, UNSUPPORTED_VERSION for a number or version that this node does not know, as
-happens while a cluster is upgraded.
+Both come from authenticated peers, and are still checked like any other input: INVALID_REQUEST if they are
+malformed or too long, UNSUPPORTED_VERSION for a number or version that this node does not know, which happens
+while a cluster is upgraded.
 """
 
 import struct
@@ -15,7 +15,7 @@ from ottla.metadata_raft.commands import Command, Reply
 
 # A command of Kafka's largest request (10,000 records) has some 2 MB, one that shrinks 100,000 ISRs 6 MB.
 MAX_COMMAND_BYTES: Final = 16 * 1024 * 1024
-COMMAND_VERSION: Final = 0  # the version in which all of them are written
+COMMAND_VERSION: Final = 0  # the version in which all commands and replies are written
 
 _HEAD = struct.Struct(">hh")
 _COMMANDS: dict[int, type[Any]] = {schema_of(cls).api_key or 0: cls for cls in get_args(Command)}
@@ -25,23 +25,23 @@ assert len(_COMMANDS) == len(get_args(Command)) == len(get_args(Reply))
 
 
 def encode_command(command: Command) -> bytes:
-    """A command for the node that leads; POLICY_VIOLATION when it is larger than that node takes."""
+    """Return a command as bytes; POLICY_VIOLATION if it is larger than the leader accepts."""
     return _encode(command)
 
 
 def decode_command(content: Buffer) -> Command:
-    """The inverse of `encode_command`."""
+    """Return the command that `encode_command` wrote."""
     decoded: Command = _decode(_COMMANDS, content, "command")
     return decoded
 
 
 def encode_reply(reply: Reply) -> bytes:
-    """The reply for the node that asked."""
+    """Return a reply as bytes."""
     return _encode(reply)
 
 
 def decode_reply(content: Buffer) -> Reply:
-    """The inverse of `encode_reply`."""
+    """Return the reply that `encode_reply` wrote."""
     decoded: Reply = _decode(_REPLIES, content, "reply")
     return decoded
 

@@ -1,13 +1,14 @@
-"""What the controller can be asked, and what it answers, in the notation of messages.
+"""The commands of the controller and their replies, in the notation of messages.
 
-A command is made on any node and decided on the one that leads, so both travel: `command_codec` turns them
-into bytes and back. Names of commands and fields are those of Kafka's requests where it has one. A command
-carries everything that its decision needs beside the image: ids are made by the sender, so that deciding is a
-pure function. Each command becomes one batch of records, all or nothing; where a command names several topics
-or resources, each of them has its own result, in the order of the command. Ids of topics, directories and
-incarnations are 16 bytes, zero where none is named; an `error_code` is an ErrorCode.
+A command is created on any node and decided on the leader of the quorum, so commands and replies are sent
+between nodes: `command_codec` encodes and decodes them. Names of commands and fields are those of Kafka's
+requests where Kafka has one. A command carries everything that its decision needs beside the image: the
+sender creates ids, so that deciding is a pure function. Each command becomes one batch of records, all or
+nothing. If a command names several topics or resources, each of them has its own result, in the order of the
+command. Ids of topics, directories and incarnations have 16 bytes, and are zero if none is given; an
+`error_code` is an ErrorCode.
 
-The number of a command (its `api_key`) is also that of its reply and never given to another one.
+A command and its reply have the same number (`api_key`), which is never used for another command.
 """
 
 from collections.abc import Sequence
@@ -18,14 +19,14 @@ from ottla.logstore.words import schema
 from ottla.logstore.words.schema import ZERO_UUID, message, struct
 from ottla.metadata_raft.records import BrokerEndpoint, BrokerFeature, QuotaEntityPart
 
-USE_DEFAULT: Final = -1  # partitions or replication factor as the cluster's settings say
+USE_DEFAULT: Final = -1  # partitions or replication factor: the default of the cluster's settings
 
 # ---- topics ------------------------------------------------------------------------------------------------
 
 
 @struct
 class ReplicaAssignment:
-    """The brokers of one partition of a new topic, leader first."""
+    """The brokers of one partition of a new topic, preferred leader first."""
 
     partition_index: int = schema.int32()
     broker_ids: Sequence[int] = schema.array(schema.int32)
@@ -33,7 +34,7 @@ class ReplicaAssignment:
 
 @struct
 class NewTopicConfig:
-    """One setting of a new topic; null is refused, but has to be told."""
+    """One setting of a new topic; a null value is rejected when the command is decided."""
 
     name: str = schema.string()
     value: str | None = schema.string(nullable_since=0)
@@ -41,9 +42,9 @@ class NewTopicConfig:
 
 @struct
 class NewTopic:
-    """One topic to create. `topic_id` is a fresh random uuid, from which placement takes its chance too.
+    """A topic to create. `topic_id` is a new random uuid, which also seeds the placement of replicas.
 
-    With `assignments` both counts are -1.
+    With `assignments`, both counts are -1.
     """
 
     name: str = schema.string()
@@ -56,9 +57,10 @@ class NewTopic:
 
 @struct
 class MutationPayer:
-    """The client for whose quota a command counts; without a principal it counts for none.
+    """The client whose quota is charged for a command; without a principal no quota is charged.
 
-    Clients of newer versions are refused what is beyond the quota, others are served and have to wait.
+    Requests beyond the quota are rejected in newer versions of the protocol (`is_strict`); in older ones they
+    are served and throttled.
     """
 
     principal: str = schema.string(default="")
@@ -75,7 +77,7 @@ class CreateTopics:
 
 @struct
 class TopicCreation:
-    """What became of one NewTopic; counts are -1 when it failed."""
+    """The result of one NewTopic; its counts are -1 if it failed."""
 
     name: str = schema.string()
     error_code: int = schema.int16()
@@ -83,7 +85,7 @@ class TopicCreation:
     topic_id: bytes = schema.uuid()
     num_partitions: int = schema.int32(default=-1)
     replication_factor: int = schema.int16(default=-1)
-    # Those that were given.
+    # The settings in the command.
     configs: Sequence[NewTopicConfig] | None = schema.array(NewTopicConfig, nullable_since=0, default=None)
 
 
@@ -95,7 +97,7 @@ class CreateTopicsReply:
 
 @struct
 class TopicReference:
-    """A topic named by exactly one of its name and its id."""
+    """A topic, given by either its name or its id."""
 
     name: str | None = schema.string(nullable_since=0, default=None)
     topic_id: bytes = schema.uuid()
@@ -128,7 +130,7 @@ class NewPartitionAssignment:
 
 @struct
 class NewPartitions:
-    """A topic that shall have `count` partitions; `assignments` has the brokers of each new one."""
+    """A topic that gets `count` partitions in all; `assignments` has the brokers of each new one."""
 
     name: str = schema.string()
     count: int = schema.int32()
@@ -161,7 +163,7 @@ class CreatePartitionsReply:
 
 
 class ConfigOperation(IntEnum):
-    """What IncrementalAlterConfigs does to a setting (int8)."""
+    """The operation of IncrementalAlterConfigs on a setting (int8)."""
 
     SET = 0
     DELETE = 1
@@ -178,7 +180,7 @@ class ConfigChange:
 
 @struct
 class ResourceChanges:
-    """Changes of one resource; `replace_all` removes what is not named (the old AlterConfigs)."""
+    """The changes of one resource; `replace_all` removes all other settings, as AlterConfigs does."""
 
     resource_type: int = schema.int8()  # a ConfigResourceType
     resource_name: str = schema.string()
@@ -210,9 +212,9 @@ class AlterConfigsReply:
 
 @message(api_key=5, versions=(0, 0), flexible_since=0)
 class RegisterBroker:
-    """A broker process came up (KIP-631). It is fenced until a heartbeat shows that it has caught up.
+    """The registration of a new run of a broker (KIP-631), fenced until a heartbeat shows that it caught up.
 
-    The same incarnation again changes its registration and keeps its epoch.
+    A second registration of an incarnation changes the first one and keeps the broker epoch.
     """
 
     broker_id: int = schema.int32()
@@ -221,8 +223,8 @@ class RegisterBroker:
     features: Sequence[BrokerFeature] = schema.array(BrokerFeature)
     rack: str | None = schema.string(nullable_since=0, default=None)
     log_dirs: Sequence[bytes] = schema.array(schema.uuid)
-    # Both say what the broker still has of what it wrote: -1 after an unclean shutdown (KIP-966), zeros where
-    # nobody can tell whether its host was restarted since.
+    # Both show whether the broker still has everything that it wrote: -1 after an unclean shutdown (KIP-966),
+    # zeros if it is unknown whether its host restarted since.
     previous_broker_epoch: int = schema.int64(default=-1)
     page_cache_id: bytes = schema.uuid()
     peer_listener: str = schema.string(tag=0, default="")  # the listener at which it serves other nodes
@@ -236,9 +238,9 @@ class RegisterBrokerReply:
 
 @message(api_key=6, versions=(0, 0), flexible_since=0)
 class BrokerHeartbeat:
-    """A broker lives, has applied the metadata up to an offset, and may want to be fenced or to shut down.
+    """The heartbeat of a broker, with its metadata offset and its wish to be fenced or to shut down.
 
-    `leader_load` is what it serves as a leader (`LeaderLoad`), in bytes a second.
+    `leader_load` is the rate at which it serves as a leader (`LeaderLoad`), in bytes per second.
     """
 
     broker_id: int = schema.int32()
@@ -259,9 +261,10 @@ class BrokerHeartbeatReply:
 
 @message(api_key=7, versions=(0, 0), flexible_since=0)
 class BrokerConnectionLost:
-    """The controller's node lost its connection to a broker, which is fenced soon unless it heartbeats.
+    """A report that the controller's node lost its connection to a broker.
 
-    Where nobody listens any more its process is gone, and there is nothing to wait for.
+    The broker is fenced soon unless it heartbeats. If nothing listens at its address (`is_gone`), its process
+    has ended, and it is fenced at once.
     """
 
     broker_id: int = schema.int32()
@@ -276,7 +279,7 @@ class BrokerConnectionLostReply:
 
 @message(api_key=8, versions=(0, 0), flexible_since=0)
 class UnregisterBroker:
-    """A broker leaves the cluster for good."""
+    """The removal of a broker from the cluster."""
 
     broker_id: int = schema.int32()
 
@@ -288,7 +291,7 @@ class UnregisterBrokerReply:
 
 @message(api_key=9, versions=(0, 0), flexible_since=0)
 class AllocateProducerIds:
-    """A broker wants the next block of producer ids (KIP-730)."""
+    """A request for the next block of producer ids of a broker (KIP-730)."""
 
     broker_id: int = schema.int32()
     broker_epoch: int = schema.int64()
@@ -305,7 +308,7 @@ class AllocateProducerIdsReply:
 
 @message(api_key=10, versions=(0, 0), flexible_since=0)
 class ReportOfflineLogDirs:
-    """Log directories of a broker have failed (KIP-112); Kafka's brokers say so in their heartbeats."""
+    """A report of a broker's failed log directories (KIP-112), which Kafka's brokers send in heartbeats."""
 
     broker_id: int = schema.int32()
     broker_epoch: int = schema.int64()
@@ -319,7 +322,7 @@ class ReportOfflineLogDirsReply:
 
 @struct
 class BrokerState:
-    """A replica that its leader wants in the ISR; broker_epoch -1 skips the check of it."""
+    """A replica that its leader wants in the ISR; a `broker_epoch` of -1 is not checked."""
 
     broker_id: int = schema.int32()
     broker_epoch: int = schema.int64(default=-1)
@@ -332,7 +335,7 @@ class AlteredPartition:
     new_isr_with_epochs: Sequence[BrokerState] = schema.array(BrokerState)
     leader_recovery_state: int = schema.int8()
     partition_epoch: int = schema.int32()
-    # Of those that shall leave, the ones whose logs are damaged: they lack acknowledged records.
+    # The replicas to remove because their logs are damaged, so that they lack acknowledged records.
     damaged_replicas: Sequence[int] = schema.array(schema.int32, tag=0)
 
 
@@ -344,7 +347,7 @@ class AlteredTopic:
 
 @message(api_key=11, versions=(0, 0), flexible_since=0)
 class AlterPartition:
-    """A leader changes the ISR of its partitions (KIP-497, KIP-704, KIP-841, KIP-903)."""
+    """A change of the ISR of partitions by their leader (KIP-497, KIP-704, KIP-841, KIP-903)."""
 
     broker_id: int = schema.int32()
     broker_epoch: int = schema.int64()
@@ -353,7 +356,7 @@ class AlterPartition:
 
 @struct
 class AlterPartitionResult:
-    """The state of the partition after the change; only the first two fields say something on an error."""
+    """The state of the partition after the change; with an error, only the first two fields are set."""
 
     partition_index: int = schema.int32()
     error_code: int = schema.int16()
@@ -376,7 +379,7 @@ class AlterPartitionReply:
 
 
 class ElectionType(IntEnum):
-    """What ElectLeaders asks for (int8)."""
+    """The type of election that ElectLeaders requests (int8)."""
 
     PREFERRED = 0
     UNCLEAN = 1
@@ -390,7 +393,7 @@ class TopicPartitions:
 
 @message(api_key=12, versions=(0, 0), flexible_since=0)
 class ElectLeaders:
-    """Elect the preferred replica, or any that lives where nobody leads; None means all partitions."""
+    """An election of preferred replicas, or of any live ones of leaderless partitions; None means all."""
 
     election_type: int = schema.int8()
     topic_partitions: Sequence[TopicPartitions] | None = schema.array(
@@ -418,7 +421,7 @@ class ElectLeadersReply:
 
 @struct
 class ReassignablePartition:
-    """The brokers that shall hold a partition, preferred leader first; None cancels its reassignment."""
+    """The target replicas of a partition, preferred leader first; None cancels its reassignment."""
 
     partition_index: int = schema.int32()
     replicas: Sequence[int] | None = schema.array(schema.int32, nullable_since=0, default=None)
@@ -432,7 +435,7 @@ class ReassignableTopic:
 
 @message(api_key=13, versions=(0, 0), flexible_since=0)
 class AlterPartitionReassignments:
-    """Move partitions to other brokers, or cancel that (KIP-455)."""
+    """The start or the cancellation of moves of partitions to other brokers (KIP-455)."""
 
     topics: Sequence[ReassignableTopic] = schema.array(ReassignableTopic)
     allow_replication_factor_change: bool = schema.boolean(default=True)
@@ -465,7 +468,7 @@ class ReplicaDirectory:
 
 @message(api_key=14, versions=(0, 0), flexible_since=0)
 class AssignReplicasToDirs:
-    """Where a broker keeps these replicas (KIP-858); one in a directory that is not online has failed."""
+    """A report of the directories of a broker's replicas (KIP-858); replicas in offline ones have failed."""
 
     broker_id: int = schema.int32()
     broker_epoch: int = schema.int64()
@@ -481,7 +484,7 @@ class AssignReplicasToDirsReply:
 
 
 class UpgradeType(IntEnum):
-    """Which way UpdateFeatures may move a feature (int8)."""
+    """The direction in which UpdateFeatures may change a feature (int8)."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -497,7 +500,7 @@ class FeatureUpdate:
 
 @message(api_key=15, versions=(0, 0), flexible_since=0)
 class UpdateFeatures:
-    """Set finalized feature levels (KIP-584), all of them or none."""
+    """A change of finalized feature levels (KIP-584), of all of them or none."""
 
     feature_updates: Sequence[FeatureUpdate] = schema.array(FeatureUpdate)
     validate_only: bool = schema.boolean()
@@ -517,7 +520,7 @@ class VoterListener:
 
 @message(api_key=16, versions=(0, 0), flexible_since=0)
 class AddRaftVoter:
-    """A node, told apart by id and directory, joins the metadata quorum as a voter (KIP-853)."""
+    """The addition of a node, identified by id and directory, to the voters of the quorum (KIP-853)."""
 
     voter_id: int = schema.int32()
     voter_directory_id: bytes = schema.uuid(default=ZERO_UUID)
@@ -531,7 +534,7 @@ class AddRaftVoterReply:
 
 @message(api_key=17, versions=(0, 0), flexible_since=0)
 class RemoveRaftVoter:
-    """A voter leaves the metadata quorum; the directory tells it from a successor of the same id."""
+    """The removal of a voter; the directory distinguishes it from a successor with the same id."""
 
     voter_id: int = schema.int32()
     voter_directory_id: bytes = schema.uuid(default=ZERO_UUID)
@@ -547,7 +550,7 @@ class RemoveRaftVoterReply:
 
 @struct
 class NewAcl:
-    """An access control entry to create; `id` is a fresh random uuid."""
+    """An access control entry to create; `id` is a new random uuid."""
 
     id: bytes = schema.uuid()
     resource_type: int = schema.int8()
@@ -602,7 +605,7 @@ class AclFields:
 
 @struct
 class DeletedAcls:
-    """The entries that one filter matched, which are removed."""
+    """The removed entries that one filter matched."""
 
     error_code: int = schema.int16()
     error_message: str | None = schema.string(nullable_since=0, default=None)
@@ -625,7 +628,7 @@ class QuotaChange:
 
 @struct
 class QuotaChanges:
-    """Quotas of one entity that are set and removed."""
+    """The quotas of one entity to set or remove."""
 
     entity: Sequence[QuotaEntityPart] = schema.array(QuotaEntityPart)
     changes: Sequence[QuotaChange] = schema.array(QuotaChange)
@@ -633,7 +636,7 @@ class QuotaChanges:
 
 @message(api_key=20, versions=(0, 0), flexible_since=0)
 class AlterClientQuotas:
-    """Set and remove quotas (KIP-546)."""
+    """A change of client quotas (KIP-546)."""
 
     entries: Sequence[QuotaChanges] = schema.array(QuotaChanges)
     validate_only: bool = schema.boolean()
@@ -654,7 +657,7 @@ class ScramDeletion:
 
 @struct
 class ScramUpsertion:
-    """A credential of a user. The sender makes the keys, so that the salted password goes no further."""
+    """A credential of a user. The sender computes the keys, so the salted password stays on that node."""
 
     name: str = schema.string()
     mechanism: int = schema.int8()
@@ -666,7 +669,7 @@ class ScramUpsertion:
 
 @message(api_key=21, versions=(0, 0), flexible_since=0)
 class AlterUserScramCredentials:
-    """Set and remove SCRAM credentials (KIP-554)."""
+    """A change of SCRAM credentials (KIP-554)."""
 
     deletions: Sequence[ScramDeletion] = schema.array(ScramDeletion)
     upsertions: Sequence[ScramUpsertion] = schema.array(ScramUpsertion)
@@ -680,9 +683,9 @@ class AlterUserScramCredentialsReply:
 
 
 class RequestId(NamedTuple):
-    """What tells a command that is sent again from a new one: the process that sends it, and its count.
+    """The id of a command, by which a retry is recognised: the sender's broker epoch and a sequence number.
 
-    The sender never asks again for what came before `oldest_open_sequence`.
+    The sender never retries commands before `oldest_open_sequence`.
     """
 
     broker_epoch: int

@@ -1,8 +1,7 @@
-"""Settings of topics, brokers, groups and subscriptions to client metrics: which changes are allowed, and the
-records that make them.
+"""Decides changes of settings of topics, brokers, groups and subscriptions to client metrics.
 
-All changes of one resource succeed or fail together, resource by resource, as Kafka's do. What is refused and
-with which code follows KIP-226 (dynamic broker settings) and KIP-339 (incremental changes).
+As in Kafka, the changes of one resource succeed or fail together, and each resource by itself. Errors and
+their codes follow KIP-226 (dynamic broker settings) and KIP-339 (incremental changes).
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,12 +32,12 @@ from ottla.metadata_raft.eligible_replicas import MIN_IN_SYNC_REPLICAS, after_lo
 from ottla.metadata_raft.image import EVERY_BROKER, MetadataImage
 from ottla.metadata_raft.records import ConfigRecord, ConfigResourceType, MetadataRecord
 
-# Kafka appends to lists of topics and brokers alone.
+# Kafka appends only to lists of topics and brokers.
 _NOTHING_TO_APPEND_TO = ConfigDef("client metrics", ())
 
 
 def alter_configs(image: MetadataImage, command: AlterConfigs, config: ControllerConfig) -> Decision:
-    """Each resource is judged by itself; one that is named twice fails in both places."""
+    """Decide changes of settings, each resource by itself; one that is named twice fails both times."""
     names = [(resource.resource_type, resource.resource_name) for resource in command.resources]
     twice = _repeated(names)
     records: list[MetadataRecord] = []
@@ -66,14 +65,14 @@ def alter_configs(image: MetadataImage, command: AlterConfigs, config: Controlle
 
 
 class _Room:
-    """The changes of subscriptions to client metrics that are left to one command."""
+    """The number of subscriptions to client metrics that one command may still change."""
 
     def __init__(self, known: set[str]) -> None:
         self._known = known
         self._left = MAX_SUBSCRIPTIONS_PER_COMMAND
 
     def take(self, name: str) -> None:
-        """Raise POLICY_VIOLATION where this one is too much."""
+        """Count one subscription; POLICY_VIOLATION beyond the limits."""
         self._known.add(name)
         self._left -= 1
         if self._left < 0:
@@ -91,13 +90,13 @@ class _Room:
 
 def _room_for_subscriptions(image: MetadataImage, names: Sequence[tuple[int, str]]) -> _Room:
     number = ConfigResourceType.CLIENT_METRICS
-    if not any(kind == number for kind, _ in names):  # to look for the others takes a while
+    if not any(kind == number for kind, _ in names):  # the search for known subscriptions is slow
         return _Room(set())
     return _Room({name for kind, name in image.configs.by_resource if kind == number})
 
 
 def checked_topic_configs(configs: Sequence[NewTopicConfig], config: ControllerConfig) -> dict[str, str]:
-    """The settings of a topic that is being created; INVALID_CONFIG if it may not have them."""
+    """Return the settings of a new topic; INVALID_CONFIG if they are not allowed."""
     without = [entry.name for entry in configs if entry.value is None]
     if without:
         raise KafkaError(
@@ -139,13 +138,13 @@ def _alter_resource(
     return [
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=after.get(key))
         for key in touched
-        # KAFKA-14136: setting a broker's value again makes it read the file that the value names again.
+        # KAFKA-14136: setting a broker's value again makes the broker reload the file that the value names.
         if after.get(key) != current.get(key) or (kind is ConfigResourceType.BROKER and key in after)
     ]
 
 
 def _check_min_in_sync_replicas(name: str, current: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Raise INVALID_CONFIG where brokers and the controller could differ about this setting (KIP-966)."""
+    """Raise INVALID_CONFIG if brokers and the controller could use different values (KIP-966)."""
     if name != EVERY_BROKER and current.get(MIN_IN_SYNC_REPLICAS) != after.get(MIN_IN_SYNC_REPLICAS):
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
@@ -161,7 +160,7 @@ def _check_min_in_sync_replicas(name: str, current: Mapping[str, str], after: Ma
 def _definitions_of(
     image: MetadataImage, kind: ConfigResourceType, name: str, config: ControllerConfig
 ) -> ConfigDef:
-    """The table of a resource, once it is clear that the resource may have settings."""
+    """Return the table of settings of a resource; an error if the resource may not have settings."""
     match kind:
         case ConfigResourceType.TOPIC:
             if not name:
@@ -233,7 +232,7 @@ def _operation(number: int) -> ConfigOperation:
 
 
 def _default_text(key: ConfigKey, definitions: ConfigDef, config: ControllerConfig) -> str:
-    """What a list holds where nothing was set for the resource: the broker's value."""
+    """Return the default of a list setting, which is the broker's value."""
     values = topic_defaults(config.broker_values) if definitions is TOPIC_CONFIG_DEF else config.broker_values
     return value_to_text(values.get(key.name, key.default)) or ""
 
@@ -255,7 +254,7 @@ def _check_limits(
 def _check_values(
     kind: ConfigResourceType, name: str, after: Mapping[str, str], config: ControllerConfig
 ) -> None:
-    """Refuse a whole set of settings of which one is unknown, malformed or may not be set here."""
+    """Reject all settings of a resource if one is unknown, malformed or not allowed for it."""
     if kind is ConfigResourceType.TOPIC:
         check_topic_configs(after, config.broker_values)
         return
@@ -270,7 +269,10 @@ def _check_values(
 
 
 def _check_broker_values(name: str, after: Mapping[str, str], config: ControllerConfig) -> None:
-    """The same for brokers, of which Kafka answers 42 and not 40 (KAFKA-13609), and its tools know it."""
+    """Check the settings of a broker; as in Kafka, INVALID_REQUEST (42) instead of INVALID_CONFIG (40).
+
+    Kafka's tools depend on it (KAFKA-13609).
+    """
     definitions = config.broker_config_def
     scopes = {key: definitions.key(key).scope for key in after}
     fixed = sorted(key for key, scope in scopes.items() if scope is ConfigScope.READ_ONLY)

@@ -1,5 +1,7 @@
-"""KRaft's control records in the metadata log, as Apache Kafka's tools read them: the beginning of a reign,
-and what stands around a snapshot. Malformed ones are CORRUPT_MESSAGE.
+"""KRaft's control records in the metadata log, as Apache Kafka's tools read them.
+
+They are the first record of a leader epoch, and the header and the footer of a snapshot. Malformed ones are
+CORRUPT_MESSAGE.
 """
 
 from collections.abc import Sequence
@@ -34,7 +36,7 @@ class LeaderChangeVoter:
 
 @message(versions=(0, 0), flexible_since=0)
 class LeaderChangeMessage:
-    """The first record of a reign."""
+    """The first record of a leader epoch."""
 
     version: int = schema.int16()
     leader_id: int = schema.int32()
@@ -43,18 +45,18 @@ class LeaderChangeMessage:
 
 
 def control_key(kind: ControlKind) -> bytes:
-    """The key of a control record."""
+    """Return the key of a control record."""
     return b"\0\0" + kind.to_bytes(2, "big")
 
 
 def leader_change_value(leader_id: int, voters: VoterSet) -> bytes:
-    """The value of a LEADER_CHANGE record, in the version that kafka-dump-log reads it in."""
+    """Return the value of a LEADER_CHANGE record, in the version that kafka-dump-log reads."""
     all_voters = [LeaderChangeVoter(voter_id=voter.node_id) for voter in voters]
     return encode(LeaderChangeMessage(leader_id=leader_id, voters=all_voters), 0)
 
 
 def control_record(batch: ByteSource) -> tuple[int, bytes]:
-    """Type and value of the one record of a control batch."""
+    """Return the type and the value of the only record of a control batch."""
     for record in iterate_records(memoryview(batch)):
         if record.key is not None and len(record.key) >= _KEY_BYTES:
             return int.from_bytes(record.key[2:4], "big", signed=True), record.value or b""

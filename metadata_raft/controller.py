@@ -1,12 +1,11 @@
-"""The controller: commands become decisions, and the records of decisions the next image.
+"""The controller: turns commands into decisions, and the records of decisions into the next image.
 
-`decide` is pure in what is durable: the same image, command and time give the same records and reply.
-`replay` is what makes records true. The image of a controller runs ahead of what is committed, so that
-commands need not wait for each other's commits; if an append fails, it is set back to the last committed
-image with `reset`.
+`decide` is pure except for soft state: the same image, command and time give the same records and reply.
+`replay` applies records. The image of a controller is ahead of the committed one, so that commands need not
+wait for each other's commits; if an append fails, `reset` returns to the last committed image.
 
-Soft state, which a new leader begins without: the sessions of brokers, when elections are due, and which
-commands were answered without a change.
+A new leader starts without the soft state: the sessions of brokers, the times of due elections, and the
+replies to commands that changed nothing.
 """
 
 from collections.abc import Mapping
@@ -77,13 +76,13 @@ from ottla.metadata_raft.voter_control import add_raft_voter, remove_raft_voter
 
 
 class Due(NamedTuple):
-    """What is to be appended without that a command asked for it."""
+    """Records to append that no command asked for, such as the fencing of a silent broker."""
 
     records: list[MetadataRecord]
 
 
 class Controller:
-    """Decides over one image. Changed by its owner alone."""
+    """The controller of one image, changed only by its owner."""
 
     def __init__(self, image: MetadataImage, config: ControllerConfig) -> None:
         self.image = image
@@ -99,10 +98,10 @@ class Controller:
         now_ms: int,
         lost_at_ms: Mapping[int, int] | None = None,
     ) -> Due | None:
-        """This node leads from now on, over the committed `image`: every broker gets a fresh session.
+        """Begin to lead with the committed `image`, and give every broker a new session.
 
-        `lost_at_ms` has the brokers whose connections to this node have ended, and when. The records are what
-        a new cluster begins with.
+        `lost_at_ms` has the brokers that lost their connection to this node, with the time. The returned
+        records are the first ones of a new cluster.
         """
         self.image = self._committed = image
         self._sessions.grant_all(image, now_ms, lost_at_ms or {})
@@ -122,11 +121,11 @@ class Controller:
         *,
         charge: MutationCharge | None = None,
     ) -> Decision:
-        """What `command` does to the image at `now_ms`; KafkaError if the whole of it is refused.
+        """Return the decision on `command` at `now_ms`; KafkaError if it is rejected as a whole.
 
-        `now_ms` is monotonic; no record has a time of its own. With `request`, a command that was carried out
-        before is answered as it was then. `client` must have the rights that the command asks for; where it
-        is None a node of the cluster speaks for itself. `charge` takes what topics cost; by default nothing.
+        `now_ms` is monotonic; records contain no time. With `request`, a command that was carried out before
+        gets its first reply again. `client` must have the rights that the command needs; None is a node's own
+        command. `charge` counts mutations of topics for a quota; by default nothing is charged.
         """
         if request is None:
             return self._decide(command, now_ms, client, charge)
@@ -144,15 +143,15 @@ class Controller:
         return Decision(reply=decision.reply)
 
     def check_client(self, command: Command, client: Asker | None) -> None:
-        """Raise the error of authorization if a client asks for what it has no right to."""
+        """Raise the error of authorization if a client lacks a right that the command needs."""
         if client is not None and self.config.authorizer is not None:
             check_command(self.image, command, client, self.config.authorizer)
 
     def tick(self, now_ms: int) -> Due | None:
-        """What time alone demands: a silent broker fenced, or leaders elected; None if nothing.
+        """Return records that are due by time: the fencing of a silent broker, or elections; else None.
 
-        One broker at a time, so that the next is decided with the effect of the last; call again while there
-        is something.
+        Brokers are fenced one at a time, so that each decision includes the effect of the last; call it again
+        until it returns None.
         """
         timeout_ms = self.config.broker_session_timeout_ms
         stale = self._sessions.stale_broker(self.image, now_ms, timeout_ms)
@@ -165,18 +164,18 @@ class Controller:
         return Due(records) if records else None
 
     def heard_of(self) -> Mapping[int, tuple[int, int]]:
-        """By broker, the offset up to which it has applied the metadata, and when it said so."""
+        """Return the metadata offset of each broker, and the time of its last heartbeat."""
         return self._sessions.heard_of()
 
     @property
     def sessions(self) -> Mapping[int, Session]:
-        """The sessions of brokers as they are now, to be looked at; nothing of them is in any log."""
+        """The current sessions of brokers, for reading; they are in no log."""
         return self._sessions.known()
 
     def replay(
         self, batch: MetadataBatch, replayed: tuple[MetadataImage, MetadataChanges] | None = None
     ) -> MetadataChanges:
-        """Make the records of one decision true; `replayed` is what they make of the image, if known."""
+        """Apply the records of one decision; `replayed` is the resulting image and changes, if known."""
         assert batch.base_offset == self.image.version + 1, "a batch does not follow its image"
         before = self.image.brokers
         self.image, changes = replay_batch(self.image, batch) if replayed is None else replayed
@@ -189,11 +188,11 @@ class Controller:
         return changes
 
     def commit(self, image: MetadataImage) -> None:
-        """`image` is committed; what the controller decided after it is still on its way."""
+        """Note that `image` is committed; later decisions are still in progress."""
         self._committed = image
 
     def reset(self, image: MetadataImage) -> None:
-        """Forget what was decided after `image`."""
+        """Discard the decisions after `image`."""
         self.image = image
 
     def _decide(
@@ -251,8 +250,9 @@ class Controller:
 
 
 def _check_size(command: Command) -> None:
-    """POLICY_VIOLATION before anything is looked at if a command names more than it may have records, or has
-    longer settings than are checked at once.
+    """Raise POLICY_VIOLATION for a command that is too large to be decided.
+
+    It names more items than it may have records, or its settings are too long to be checked at once.
     """
     value_chars = 0
     match command:

@@ -1,6 +1,6 @@
-"""The settings that the controller obeys, and the limits that are ours.
+"""The settings of the controller, and Ottla's own limits.
 
-Attribute names are Kafka's broker settings with underscores; `node` fills them in from its configuration.
+Attribute names are Kafka's broker settings with underscores; `node` sets them from its configuration.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,38 +12,41 @@ from ottla.metadata_raft.acl_set import AuthorizerSettings
 from ottla.metadata_raft.image import VoterImage
 from ottla.metadata_raft.records import MetadataRecord
 
-# Kafka's bound on what one request may do to the metadata; with it the largest batch stays below 2 MB.
+# Kafka's limit on the records of one request; it keeps the largest batch below 2 MB.
 MAX_RECORDS_PER_COMMAND: Final = 10_000
-# The values of settings that one request may have: to check so many takes some 20 ms. A list of replicas to
-# throttle has six for each; kafka-reassign-partitions sets it for each topic that it moves.
+# Characters in the values of settings of one request: checking them takes some 20 ms. A list of throttled
+# replicas has six for each replica; kafka-reassign-partitions sets it for each topic that it moves.
 MAX_VALUE_CHARS_PER_COMMAND: Final = 512 << 10
-# What a cluster is built for is 100,000 partitions; twice that still restarts within a minute.
+# A cluster is designed for 100,000 partitions; with twice as many it still restarts within a minute.
 MAX_PARTITIONS: Final = 200_000
-# Settings that one resource may have; there are some 400 names in all, and each is kept in memory.
+# Settings of one resource: there are some 400 names in all, and each setting is kept in memory.
 MAX_CONFIGS_PER_RESOURCE: Final = 500
-# Resources with settings that are not topics or brokers (groups need not exist to have settings).
+# Resources with settings other than topics and brokers; groups need not exist to have settings.
 MAX_CONFIG_RESOURCES: Final = 100_000
-# Subscriptions to client metrics: each is compared with every client that asks, and has expressions, which
-# take up to a millisecond to check.
+# Subscriptions to client metrics: each is matched against every client that asks for its subscriptions, and
+# has expressions that take up to a millisecond to check.
 MAX_CLIENT_METRICS_SUBSCRIPTIONS: Final = 200
 MAX_SUBSCRIPTIONS_PER_COMMAND: Final = 50
-# Each access control entry takes about a kilobyte in the memory of every node, as do quotas and credentials.
+# Each access control entry takes about 1 kB in the memory of every node, and so do a quota and a credential.
 MAX_ACLS: Final = 100_000
 MAX_QUOTA_ENTITIES: Final = 100_000
 MAX_SCRAM_CREDENTIALS: Final = 100_000
-# Entries at which the filters of one command look that name no resource: some 0.2 s of the controller.
+# Entries that the filters of one command compare if they name no resource: some 0.2 s of the controller's
+# time.
 MAX_ACL_LOOKS_PER_COMMAND: Final = 200_000
-# Patterns that the filters of one command try that match a name, one for each length that prefixes have: some
-# 10 ms of the controller.
+# Patterns that the filters of one command look up to match a name, one for each length of a prefix: some 10
+# ms of the controller's time.
 MAX_ACL_PATTERNS_PER_COMMAND: Final = 10_000
 PRODUCER_ID_BLOCK_SIZE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerConfig:
-    """`broker_config_def` and `group_config_def` are the tables against which settings are checked;
-    `check_broker_configs` and `check_group_configs` raise INVALID_CONFIG for one that others forbid, and
-    `check_client_metrics_configs` for a subscription to client metrics that cannot be.
+    """The settings of the controller.
+
+    `broker_config_def` and `group_config_def` are the tables that settings are checked against;
+    `check_broker_configs` and `check_group_configs` raise INVALID_CONFIG for settings that contradict each
+    other, and `check_client_metrics_configs` for an invalid subscription to client metrics.
     """
 
     num_partitions: int = 1
@@ -58,9 +61,9 @@ class ControllerConfig:
     group_config_def: ConfigDef = field(default_factory=lambda: ConfigDef("group", ()))
     check_broker_configs: Callable[[Mapping[str, str]], None] = lambda configs: None
     check_group_configs: Callable[[Mapping[str, str]], None] = lambda configs: None
-    # From the id of a new cluster, the records with which it begins beside its features.
+    # Returns the first records of a new cluster beside its features, given the cluster id.
     first_records: Callable[[bytes], Sequence[MetadataRecord]] = lambda cluster_id: ()
     check_client_metrics_configs: Callable[[Mapping[str, str]], None] = lambda configs: None
-    authorizer: AuthorizerSettings | None = None  # None: clients are not judged
-    # The typed settings of this broker, from which topic settings take their defaults.
+    authorizer: AuthorizerSettings | None = None  # None: clients are not authorized
+    # The typed settings of this broker, which are the defaults of topic settings.
     broker_values: Mapping[str, ConfigValue] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What deciding a command gives: the records to append, and the answer for when they are committed."""
+"""The result of deciding a command: the records to append, and the reply to send once they are committed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from ottla.metadata_raft.records import MetadataRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """No records: nothing to change, and the reply shows what is there."""
+    """The records and the reply; without records nothing changes, and the reply shows the current state."""
 
     records: Sequence[MetadataRecord] = ()
     reply: Reply

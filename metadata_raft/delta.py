@@ -1,9 +1,9 @@
-"""From one image to the next: what records change, and what a broker must look at.
+"""Applies records to an image, and lists the changes that a broker must act on.
 
-`replay(record)` is the one place where durable metadata changes. A delta collects the changes of any number
-of batches over an image and makes the next image from them in one go: one batch when the cluster runs, the
-whole journal at start. Dicts are copied shallow, once a delta and only those that change; partitions and
-topics that stay are shared.
+`replay(record)` is the only place where durable metadata changes. A delta collects the changes of any number
+of batches over an image, and makes the next image from all of them: of one batch in a running cluster, of the
+whole log at start. Only dicts that change are copied, shallowly and once per delta; unchanged partitions and
+topics are shared.
 """
 
 from collections import Counter
@@ -74,9 +74,9 @@ class ChangedTopic(NamedTuple):
 
 
 class MetadataChanges(NamedTuple):
-    """What differs between two images, for those that act on it."""
+    """The differences between two images."""
 
-    topics: tuple[ChangedTopic, ...]  # a topic that was deleted and created again is there twice, in order
+    topics: tuple[ChangedTopic, ...]  # a topic that was deleted and created again is listed twice, in order
     configs: frozenset[tuple[int, str]]  # (ConfigResourceType, resource name)
     brokers: frozenset[int]
     features: bool
@@ -87,7 +87,7 @@ class MetadataChanges(NamedTuple):
 
 
 class MetadataDelta:
-    """Changes over `base`, which stays as it is."""
+    """The changes to the image `base`, which itself is not modified."""
 
     def __init__(self, base: MetadataImage) -> None:
         self.base = base
@@ -105,7 +105,7 @@ class MetadataDelta:
         self._scram_credentials: dict[ScramKey, ScramCredential | None] = {}
 
     def replay(self, record: MetadataRecord) -> None:
-        """Take in one record; CORRUPT_MESSAGE if it contradicts what was there before it."""
+        """Apply one record; CORRUPT_MESSAGE if it contradicts the state before it."""
         match record:
             case PartitionRecord():
                 self._topic(record.topic_id).put(_partition_image(record))
@@ -153,13 +153,13 @@ class MetadataDelta:
                 pass
 
     def changes(self) -> MetadataChanges:
-        """What a broker must look at, after all records were replayed."""
+        """Return the changes that a broker must act on, after all records were replayed."""
         topics = [
             ChangedTopic(self.base.topics.by_id.get(topic_id), None if topic is None else topic.image())
             for topic_id, topic in self._topics.items()
         ]
         return MetadataChanges(
-            # A topic that came and went within one delta never was.
+            # A topic that was created and deleted within one delta is no change.
             topics=tuple(topic for topic in topics if topic.before is not topic.after),
             configs=frozenset(self._configs),
             brokers=frozenset(self._brokers),
@@ -171,7 +171,7 @@ class MetadataDelta:
         )
 
     def apply(self, *, version: int, epoch: int, timestamp_ms: int) -> MetadataImage:
-        """The image that has all changes; its last record stands at the offset `version`."""
+        """Return the image with all changes; its last record has the offset `version`."""
         base = self.base
         return replace(
             base,
@@ -365,7 +365,7 @@ class MetadataDelta:
             requests[record.broker_epoch] = RequestTable(oldest, open_ones)
 
     def _forget_requests(self, broker_id: int, *, but: int | None = None) -> None:
-        """A process that was replaced never asks again."""
+        """Remove the replies kept for a replaced run of a broker, which will not send its commands again."""
         broker = self._brokers.get(broker_id, self.base.brokers.get(broker_id))
         known = self.base.requests if self._requests is None else self._requests
         if broker is not None and broker.broker_epoch != but and broker.broker_epoch in known:
@@ -383,7 +383,7 @@ class MetadataDelta:
 
 
 def _with_changes(base: Mapping[K, V], changes: Mapping[K, V | None]) -> Mapping[K, V]:
-    """`base` itself where nothing changed, else a copy; what became None or empty is not in it."""
+    """Return `base` or a copy with the changes, if there are any; None or an empty value removes its key."""
     if not changes:
         return base
     after = dict(base)
@@ -403,7 +403,7 @@ class _TopicDelta:
     def __init__(self, base: TopicImage) -> None:
         self.base = base
         self.partitions = list(base.partitions)
-        self.leaders: Counter[int] = Counter()  # broker -> by how many partitions more it leads
+        self.leaders: Counter[int] = Counter()  # broker -> change of the number of partitions that it leads
         self._image: TopicImage | None = None
 
     def put(self, partition: PartitionImage) -> None:
@@ -461,8 +461,8 @@ def _partition_image(record: PartitionRecord) -> PartitionImage:
 
 
 def changed_partition(old: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
-    """A partition after one change of it."""
-    # Written out, as a fall of a broker changes thousands of partitions at once.
+    """Return the partition after this change."""
+    # Written out for speed: a broker that fails changes thousands of partitions at once.
     has_leader = record.leader != NO_LEADER_CHANGE
     recovery_state = record.leader_recovery_state
     eligible, last_known = record.eligible_leader_replicas, record.last_known_elr
@@ -470,7 +470,7 @@ def changed_partition(old: PartitionImage, record: PartitionChangeRecord) -> Par
         old.partition,
         old.replicas if record.replicas is None else tuple(record.replicas),
         old.isr if record.isr is None else tuple(record.isr),
-        # A leader that is named again begins a new epoch, too: it may be another process.
+        # Naming the current leader again begins a new epoch, too: it may be another run of the broker.
         record.leader if has_leader else old.leader,
         old.leader_epoch + has_leader,
         old.partition_epoch + 1,
@@ -520,7 +520,7 @@ def _voter_image(voter: Voter) -> VoterImage:
 
 
 def replay_batch(image: MetadataImage, batch: MetadataBatch) -> tuple[MetadataImage, MetadataChanges]:
-    """The image after one more batch, and what it changed."""
+    """Return the image after one more batch, and the changes."""
     delta = MetadataDelta(image)
     for record in batch.records:
         delta.replay(record)
@@ -531,8 +531,9 @@ def replay_batch(image: MetadataImage, batch: MetadataBatch) -> tuple[MetadataIm
 def replay_steps(
     image: MetadataImage, batch: MetadataBatch
 ) -> Generator[None, None, tuple[MetadataImage, MetadataChanges]]:
-    """Return what `replay_batch` does, in small steps between which others may go on: nobody sees the delta
-    until all of it is in the image.
+    """Do the work of `replay_batch` in small steps, between which other work may run.
+
+    The changes become visible only in the image that is returned at the end.
     """
     delta = MetadataDelta(image)
     for number, record in enumerate(batch.records):

@@ -1,7 +1,8 @@
-"""How the partitions of a broker that is to be decommissioned move elsewhere: a pure plan.
+"""Plans the moves of all partitions away from a broker to decommission. Pure.
 
-Each of its replicas gets a successor in its place of the list, so that preferred leadership moves with it: in
-the rack that has the fewest replicas of the partition, and there on the broker that has the fewest of all.
+Each of its replicas is replaced at the same position of the list, so that preferred leadership moves with it.
+The replacement is in the rack with the fewest replicas of the partition, on the broker there with the fewest
+in all.
 """
 
 from collections import Counter
@@ -14,7 +15,7 @@ from ottla.metadata_raft.image import MetadataImage
 
 
 class AssignedPartition(NamedTuple):
-    """A partition and the brokers that hold it, or will when its reassignment has ended."""
+    """A partition and its brokers, after its reassignment if there is one."""
 
     topic: str
     partition: int
@@ -24,9 +25,9 @@ class AssignedPartition(NamedTuple):
 def plan_drain(
     partitions: Iterable[AssignedPartition], racks: Mapping[int, str | None], leaving: int
 ) -> list[ReassignableTopic]:
-    """The reassignments after which `leaving` holds nothing; `racks` has the brokers that may take replicas.
+    """Return reassignments that empty the broker `leaving`; `racks` has the brokers that may take replicas.
 
-    INVALID_REPLICATION_FACTOR when a partition has replicas on all of them already.
+    INVALID_REPLICATION_FACTOR if a partition has replicas on all of them already.
     """
     partitions = list(partitions)
     load = Counter(replica for one in partitions for replica in one.replicas)
@@ -54,7 +55,7 @@ def plan_drain(
 
 
 def drain_of(image: MetadataImage, leaving: int) -> list[ReassignableTopic]:
-    """The plan for the cluster as it is; what is on the move counts where it goes."""
+    """Return the plan for the current cluster; ongoing reassignments count with their target replicas."""
     partitions = [
         AssignedPartition(
             name,

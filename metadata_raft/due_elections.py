@@ -1,9 +1,9 @@
-"""When leaders are elected without that anybody asks: soft state of the controller.
+"""Schedules the elections that no command requests: soft state of the controller.
 
-Every `leader.imbalance.check.interval.seconds` leadership goes back to preferred replicas, if
-`auto.leader.rebalance.enable` is on; every `unclean.leader.election.interval.ms`, and when settings change,
-partitions that nobody leads get a leader where their topic allows an unclean election. Of very many
-partitions each call looks at some, so that clients of the controller's node do not wait for it.
+Every `leader.imbalance.check.interval.seconds` preferred replicas are elected, if
+`auto.leader.rebalance.enable` is on. Every `unclean.leader.election.interval.ms`, and when settings change,
+leaderless partitions get a leader if their topic allows an unclean election. Each call checks a limited
+number of partitions, so that clients of the controller's node do not wait for it.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,13 +19,13 @@ LOOKED_AT_ONCE: Final = 20_000  # partitions: a millisecond
 
 
 class DueElections:
-    """The next time of each. Changed by its controller alone."""
+    """The next time of each kind of election. Changed only by its controller."""
 
     def __init__(self) -> None:
         self.begin(0)
 
     def begin(self, now_ms: int) -> None:
-        """A reign begins: partitions without a leader are looked for at once, the rest has time."""
+        """Start the schedule of a new controller: leaderless partitions at once, others after an interval."""
         self._unclean_at_ms = now_ms
         self._balanced_at_ms = now_ms
         self._unclean = _Look()
@@ -33,16 +33,16 @@ class DueElections:
 
     @property
     def is_looking(self) -> bool:
-        """Return whether a look at all partitions has begun and is not over."""
+        """True if a scan of all partitions has begun and is not complete."""
         return not (self._unclean.is_over and self._preferred.is_over)
 
     def settings_changed(self) -> None:
-        """A topic may allow an unclean election now."""
+        """Check for unclean elections at once, since a topic may allow them now."""
         self._unclean_at_ms = 0
         self._unclean = _Look()
 
     def due(self, image: MetadataImage, config: ControllerConfig, now_ms: int) -> list[MetadataRecord]:
-        """Return elections that are due, as far as this call looks; later ones have the rest."""
+        """Return due elections among the partitions that this call checks; later calls check the rest."""
         records: list[MetadataRecord] = []
         if now_ms >= self._unclean_at_ms:
             records += self._unclean.some(image, lambda topic: unclean_elections(image, topic, config))
@@ -58,7 +58,7 @@ class DueElections:
 
 
 class _Look:
-    """One look at each topic, some of them at a time; it begins anew when it is over."""
+    """A scan of all topics, some at a time; it starts again once it is complete."""
 
     def __init__(self) -> None:
         self._left: Iterator[str] = iter(())
@@ -67,7 +67,7 @@ class _Look:
     def some(
         self, image: MetadataImage, elections: Callable[[TopicImage], Iterator[PartitionChangeRecord]]
     ) -> list[PartitionChangeRecord]:
-        """Return what `elections` has of the next topics, at most MAX_ELECTIONS_AT_ONCE."""
+        """Return the records of `elections` for the next topics, at most MAX_ELECTIONS_AT_ONCE."""
         if self.is_over:
             self._left, self.is_over = iter(image.topics.by_name), False
         records: list[PartitionChangeRecord] = []

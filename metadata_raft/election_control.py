@@ -1,7 +1,7 @@
-"""Elections that somebody asks for, or that are due: preferred leaders, and unclean ones where they may be.
+"""Elects preferred leaders, and leaders uncleanly where allowed, on request or when due.
 
-ElectLeaders is KIP-183 and KIP-460; the elections that are due are `auto.leader.rebalance.enable` and, for
-partitions that nobody leads, `unclean.leader.election.enable`.
+ElectLeaders is KIP-183 and KIP-460. Due elections are those of `auto.leader.rebalance.enable` and, for
+leaderless partitions, of `unclean.leader.election.enable`.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ _ELECTIONS = {ElectionType.PREFERRED: LeaderElection.PREFERRED, ElectionType.UNC
 
 
 def elect_leaders(image: MetadataImage, command: ElectLeaders) -> Decision:
-    """INVALID_REQUEST for a type of election that is unknown, POLICY_VIOLATION beyond 10,000 elections."""
+    """Decide ElectLeaders; INVALID_REQUEST for an unknown type, POLICY_VIOLATION beyond 10,000 elections."""
     try:
         kind = ElectionType(command.election_type)
     except ValueError:
@@ -44,7 +44,7 @@ def elect_leaders(image: MetadataImage, command: ElectLeaders) -> Decision:
                 _elect(image, topic, topic.name, index, kind, records)
                 for index in range(len(topic.partitions))
             ]
-            # Asked for all, only those are named that were not what they should be.
+            # For a request of all partitions, the reply has only those that needed an election.
             needed = [one for one in outcomes if one.error_code != ErrorCode.ELECTION_NOT_NEEDED]
             results.append(ReplicaElectionResult(topic=topic.name, partition_result=needed))
     else:
@@ -65,7 +65,7 @@ def elect_leaders(image: MetadataImage, command: ElectLeaders) -> Decision:
 
 
 def preferred_elections(image: MetadataImage, topic: TopicImage) -> Iterator[PartitionChangeRecord]:
-    """Leadership for the preferred replicas of a topic that could have it and do not."""
+    """Yield elections of the preferred replicas of a topic that could lead and do not."""
     for partition in topic.partitions:
         if partition.leader == partition.replicas[0]:
             continue
@@ -77,7 +77,7 @@ def preferred_elections(image: MetadataImage, topic: TopicImage) -> Iterator[Par
 def unclean_elections(
     image: MetadataImage, topic: TopicImage, config: ControllerConfig
 ) -> Iterator[PartitionChangeRecord]:
-    """A leader for partitions of a topic without one, from outside the ISR where the topic allows it."""
+    """Yield elections of leaders outside the ISR for leaderless partitions, if the topic allows it."""
     leaderless = [partition for partition in topic.partitions if not partition.has_leader]
     if leaderless and allows_unclean_election(image, topic.name, config):
         for partition in leaderless:

@@ -1,9 +1,8 @@
-"""Eligible leader replicas: those out of the ISR that still have every acknowledged record (KIP-966).
+"""Eligible leader replicas: replicas outside the ISR that still have every acknowledged record (KIP-966).
 
-While fewer replicas are in sync than `min.insync.replicas` asks for, the leader acknowledges nothing that
-waits for all, so whoever leaves the ISR then misses nothing: it stays eligible, and may lead once nobody is
-in sync. It is eligible no more when enough replicas are in sync without it, or when it may have lost what it
-had.
+While the ISR is smaller than `min.insync.replicas`, the leader acknowledges no record with acks=all, so a
+replica that leaves the ISR then misses no acknowledged record: it is eligible, and may lead if the ISR is
+empty. It stops being eligible when enough other replicas are in sync, or when it may have lost records.
 """
 
 from collections.abc import Iterator, Sequence, Set
@@ -22,11 +21,11 @@ MIN_IN_SYNC_REPLICAS: Final = "min.insync.replicas"
 
 
 def min_in_sync_replicas(image: MetadataImage, topic: str, replica_count: int) -> int:
-    """Return how many replicas of a partition must be in sync before anything is acknowledged, at least 1.
+    """Return the number of replicas that must be in sync before a partition acknowledges records, at least 1.
 
-    0 where no replica is eligible beside the ISR, as the cluster has not got the feature. A broker's own file
-    does not count: with the feature, the metadata have a value for the whole cluster. A leader that asks for
-    more acknowledges less, which harms nobody.
+    It is 0 in a cluster without the feature, where no replica outside the ISR is eligible. The file of a
+    broker does not count: with the feature, the metadata has a value for the whole cluster. A leader that
+    uses a larger value acknowledges less, which is safe.
     """
     if not image.has_eligible_leader_replicas:
         return 0
@@ -43,9 +42,9 @@ def eligible_beside(
     min_isr: int,
     lost: Set[int] = frozenset(),
 ) -> tuple[int, ...]:
-    """Return who stays or becomes eligible when `partition` gets this ISR and these replicas.
+    """Return the replicas that stay or become eligible when `partition` gets this ISR and these replicas.
 
-    Those in `lost` may lack acknowledged records.
+    Replicas in `lost` may lack acknowledged records.
     """
     if len(isr) >= min_isr:
         return ()
@@ -54,9 +53,9 @@ def eligible_beside(
 
 
 def first_min_in_sync_replicas(image: MetadataImage, config: ControllerConfig) -> Iterator[MetadataRecord]:
-    """Yield what makes `min.insync.replicas` known to the whole cluster when the feature begins.
+    """Yield records that give the whole cluster one `min.insync.replicas` when the feature is enabled.
 
-    Leaders and controller must not differ about it, so no broker keeps a value of its own in the metadata.
+    Leaders and the controller must agree on it, so values of single brokers are removed from the metadata.
     """
     broker = ConfigResourceType.BROKER
     for (kind, name), configs in sorted(image.configs.by_resource.items()):
@@ -72,9 +71,9 @@ def first_min_in_sync_replicas(image: MetadataImage, config: ControllerConfig) -
 
 
 def without_eligible_replicas(image: MetadataImage) -> Iterator[PartitionChangeRecord]:
-    """Yield what partitions become when the feature ends: where nobody is in sync, the eligible replicas are.
+    """Yield the changes of partitions when the feature is disabled: eligible replicas replace an empty ISR.
 
-    They have every acknowledged record, so any of them may lead; failing them, the last leader may.
+    They have every acknowledged record, so any of them may lead; without them the last known leader may.
     """
     for topic in image.topics.by_name.values():
         for partition in topic.partitions:
@@ -93,9 +92,9 @@ def without_eligible_replicas(image: MetadataImage) -> Iterator[PartitionChangeR
 def after_lower_min_in_sync_replicas(
     before: MetadataImage, after: MetadataImage
 ) -> Iterator[PartitionChangeRecord]:
-    """Yield where nobody is eligible beside the ISR any more, as settings ask for fewer replicas in sync.
+    """Yield the partitions that lose their eligible replicas because `min.insync.replicas` was lowered.
 
-    From now on their leaders acknowledge what only these have.
+    Their leaders may from now on acknowledge records that only the ISR has.
     """
     if not after.has_eligible_leader_replicas:
         return

@@ -1,4 +1,4 @@
-"""Finalized features: what the whole cluster does, set by UpdateFeatures (KIP-584, KIP-778)."""
+"""Decides changes of finalized features by UpdateFeatures (KIP-584, KIP-778)."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ UNSUPPORTED = (0, 0)
 
 
 def update_features(image: MetadataImage, command: UpdateFeatures, config: ControllerConfig) -> Decision:
-    """INVALID_UPDATE_VERSION for all updates when one of them cannot be."""
+    """Decide UpdateFeatures; INVALID_UPDATE_VERSION for all updates if one of them is not possible."""
     records: list[MetadataRecord] = []
     seen: set[str] = set()
     for update in command.feature_updates:
@@ -40,7 +40,7 @@ def update_features(image: MetadataImage, command: UpdateFeatures, config: Contr
 
 
 def check_supported(image: MetadataImage, broker_id: int, features: list[BrokerFeature]) -> None:
-    """UNSUPPORTED_VERSION for a broker that does not know what the cluster does already."""
+    """Reject a broker that does not support a finalized feature level (UNSUPPORTED_VERSION)."""
     ranges = {one.name: (one.min_supported_version, one.max_supported_version) for one in features}
     for name, level in sorted(image.features.items()):
         low, high = ranges.get(name, UNSUPPORTED)
@@ -53,7 +53,7 @@ def check_supported(image: MetadataImage, broker_id: int, features: list[BrokerF
 
 
 def check_security_version(image: MetadataImage, what: str) -> None:
-    """UNSUPPORTED_VERSION while the metadata may not hold `what`, since older nodes would stop at it."""
+    """Reject `what` (UNSUPPORTED_VERSION) while the metadata may not hold it, as older nodes would stop."""
     if image.security_version < 1:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
@@ -63,7 +63,7 @@ def check_security_version(image: MetadataImage, what: str) -> None:
 
 
 def first_features(image: MetadataImage, config: ControllerConfig) -> list[MetadataRecord]:
-    """What a cluster without a metadata.version, which is a new one, begins with."""
+    """Return the first features of a new cluster, which is one without a metadata.version."""
     if METADATA_VERSION in image.features:
         return []
     return [
@@ -92,7 +92,7 @@ def _check_update(image: MetadataImage, update: FeatureUpdate) -> None:
     is_known = any(name in broker.features for broker in image.brokers.values())
     for broker_id, broker in sorted(image.brokers.items()):
         low, high = broker.features.get(name, UNSUPPORTED)
-        # 0 takes a feature away, so it matters to no broker that knows it or not; metadata.version stays.
+        # 0 removes a feature, so brokers need not support it; metadata.version cannot be removed.
         if low <= level <= high or (level == 0 and name != METADATA_VERSION):
             continue
         if not high:

@@ -1,8 +1,8 @@
 """The cluster's metadata as brokers see it at one offset of the log.
 
-An image never changes: `delta` makes the next one, which shares with the last whatever stayed the same, so an
-old image may be held for as long as somebody needs it. Ids of topics, directories and the cluster are 16
-bytes; offsets and epochs as in Kafka.
+An image is immutable. `delta` makes the next one, which shares everything unchanged with the last, so an old
+image may be kept for as long as it is needed. Ids of topics, directories and the cluster have 16 bytes;
+offsets and epochs are Kafka's.
 """
 
 from collections import Counter
@@ -42,13 +42,13 @@ PLAINTEXT: Final = 0
 SSL: Final = 1
 SASL_PLAINTEXT: Final = 2
 SASL_SSL: Final = 3
-EVERY_BROKER: Final = ""  # the resource name under which the defaults of all brokers stand
+EVERY_BROKER: Final = ""  # the resource name of the cluster-wide defaults of brokers
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class PartitionImage(NamedTuple):
-    """One partition: who holds it, who leads, who is in sync."""
+    """The state of one partition: its replicas, its leader, its ISR."""
 
     partition: int
     replicas: tuple[int, ...]
@@ -60,7 +60,7 @@ class PartitionImage(NamedTuple):
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
     leader_recovery_state: int = 0
-    eligible_leader_replicas: tuple[int, ...] = ()  # not in sync, with every acknowledged record
+    eligible_leader_replicas: tuple[int, ...] = ()  # not in sync, but with every acknowledged record
     last_known_elr: tuple[int, ...] = ()  # the last leader, while there is none
 
     @property
@@ -68,7 +68,7 @@ class PartitionImage(NamedTuple):
         return self.leader != NO_LEADER
 
     def directory(self, broker_id: int) -> bytes:
-        """The id of the log directory in which one of its replicas lies."""
+        """Return the id of the log directory of the replica on this broker."""
         return self.directories[self.replicas.index(broker_id)]
 
 
@@ -84,13 +84,13 @@ class TopicImage(NamedTuple):
         return self.name in INTERNAL_TOPICS
 
     def topic_partitions(self) -> Iterator[TopicPartition]:
-        """The names of its partitions."""
+        """Yield the name and index of each partition."""
         for index in range(len(self.partitions)):
             yield TopicPartition(self.name, index)
 
 
 class Endpoint(NamedTuple):
-    """Where a broker can be reached over one of its listeners."""
+    """The address of one listener of a broker."""
 
     host: str
     port: int
@@ -98,12 +98,12 @@ class Endpoint(NamedTuple):
 
 
 def endpoints_by_name(points: Sequence[BrokerEndpoint]) -> dict[str, Endpoint]:
-    """Return the addresses of listeners as they stand in records."""
+    """Return the addresses of the listeners in a record, by name."""
     return {point.name: Endpoint(point.host, point.port, point.security_protocol) for point in points}
 
 
 def endpoint_records(points: Mapping[str, Endpoint]) -> list[BrokerEndpoint]:
-    """Return the addresses of listeners for a record, in the order of their names."""
+    """Return the addresses of listeners for a record, ordered by name."""
     return [
         BrokerEndpoint(name=name, host=point.host, port=point.port, security_protocol=point.security_protocol)
         for name, point in sorted(points.items())
@@ -122,36 +122,39 @@ class BrokerImage(NamedTuple):
     in_controlled_shutdown: bool
     log_dirs: tuple[bytes, ...]
     features: Mapping[str, tuple[int, int]]  # name -> lowest and highest level supported
-    page_cache_id: bytes = ZERO_UUID  # in which it keeps what it has not synced; zeros if it cannot tell
-    peer_listener: str = ""  # the listener at which it serves other nodes; "" if it did not tell
-    controllers: Mapping[str, Endpoint] = MappingProxyType({})  # where it listens for controllers
+    page_cache_id: bytes = ZERO_UUID  # of the page cache with its unsynced data; zeros if unknown
+    peer_listener: str = ""  # the listener at which it serves other nodes; "" if not registered
+    controllers: Mapping[str, Endpoint] = MappingProxyType({})  # its listeners for controllers
 
     @property
     def is_active(self) -> bool:
-        """Whether replicas may be placed on it and lead."""
+        """True if replicas may be placed on it, and may lead there."""
         return not (self.fenced or self.in_controlled_shutdown)
 
     def endpoint_for_peers(self, own_listener: str) -> Endpoint | None:
-        """Return where it serves other nodes, of which the one that asks has its listener for them."""
+        """Return the address at which it serves other nodes.
+
+        `own_listener` is the inter-broker listener of the calling node, used if the broker registered none.
+        """
         return self.listeners.get(self.peer_listener or own_listener)
 
     def has_online_dir(self, directory: bytes) -> bool:
-        """Whether a replica in that directory can be served; one that lies somewhere is believed to."""
+        """Return True if a replica in that directory can be served; an unknown directory counts as online."""
         if directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
             return True
-        # A broker without directories is of the time before they were named.
+        # A broker without directories registered before directories had ids.
         return directory != LOST_DIRECTORY and (not self.log_dirs or directory in self.log_dirs)
 
 
 class RequestTable(NamedTuple):
-    """The commands of one broker process that were carried out and whose replies may be asked for again."""
+    """The commands of one broker epoch that were carried out and may be sent again, with their replies."""
 
     oldest_open_sequence: int
     replies: Mapping[int, bytes]  # sequence -> encoded reply
 
 
 class VoterImage(NamedTuple):
-    """One voter of the metadata quorum; directory and endpoints are unknown (zero, empty) until it told."""
+    """One voter of the metadata quorum; directory and endpoints are zero and empty until they are known."""
 
     voter_id: int
     directory_id: bytes
@@ -166,7 +169,7 @@ class ScramKey(NamedTuple):
 
 
 class ScramCredential(NamedTuple):
-    """By what a user's password is checked (RFC 5802); shown nowhere: weak passwords are found by it."""
+    """The keys that verify a user's password (RFC 5802); not printed, as weak passwords can be guessed."""
 
     salt: bytes
     stored_key: bytes
@@ -182,7 +185,7 @@ USER: Final = "user"
 CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
 
-# Type and name of each part, by type; without a name: all that have no quota of their own.
+# (type, name) of each part, sorted by type; None is the default of the type.
 QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
 
 
@@ -192,14 +195,14 @@ class TopicsImage:
 
     by_name: Mapping[str, TopicImage] = field(default_factory=dict)
     by_id: Mapping[bytes, TopicImage] = field(default_factory=dict)
-    # Names without '.' and '_' confusion -> the topics that have one of these characters. Two of them were
-    # made by one request.
+    # Name with each '.' replaced by '_' -> the topics with '.' or '_' that share it. Several topics share one
+    # only if one request created them.
     by_collision_name: Mapping[str, frozenset[str]] = field(default_factory=dict)
     partition_count: int = 0
-    leader_counts: Mapping[int, int] = field(default_factory=dict)  # broker -> partitions that it leads
+    leader_counts: Mapping[int, int] = field(default_factory=dict)  # broker -> number of partitions it leads
 
     def partition(self, topic_partition: TopicPartition) -> PartitionImage | None:
-        """One partition by name."""
+        """Return a partition by name and index; None if it does not exist."""
         topic = self.by_name.get(topic_partition.topic)
         if topic is None or not 0 <= topic_partition.partition < len(topic.partitions):
             return None
@@ -213,25 +216,25 @@ class ConfigsImage:
     by_resource: Mapping[tuple[int, str], Mapping[str, str]] = field(default_factory=dict)
 
     def of(self, resource_type: ConfigResourceType, name: str) -> Mapping[str, str]:
-        """What was set for one resource, empty if nothing."""
+        """Return the settings of a resource; empty if none were altered."""
         return self.by_resource.get((resource_type, name), _NOTHING)
 
     def topic(self, name: str) -> Mapping[str, str]:
-        """What was set for a topic."""
+        """Return the settings of a topic."""
         return self.of(ConfigResourceType.TOPIC, name)
 
     def broker(self, broker_id: int | None) -> Mapping[str, str]:
-        """What was set for one broker, or with None for all of them."""
+        """Return the settings of a broker, or with None the cluster-wide defaults."""
         return self.of(ConfigResourceType.BROKER, EVERY_BROKER if broker_id is None else str(broker_id))
 
     def group(self, group_id: str) -> Mapping[str, str]:
-        """What was set for a consumer group."""
+        """Return the settings of a group."""
         return self.of(ConfigResourceType.GROUP, group_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataImage:
-    """Everything that the metadata log says up to the offset `version`."""
+    """The state of the metadata at the offset `version` of its log."""
 
     version: int = -1  # the offset of the last record in it
     epoch: int = 0  # the quorum's epoch of that record
@@ -243,35 +246,35 @@ class MetadataImage:
     features: Mapping[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
     requests: Mapping[int, RequestTable] = field(default_factory=dict)  # by broker epoch
-    voters: tuple[VoterImage, ...] = ()  # empty: those of the configuration
+    voters: tuple[VoterImage, ...] = ()  # empty: the voters of the configuration
     acls: AclSet = field(default_factory=AclSet)
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
     scram_credentials: Mapping[ScramKey, ScramCredential] = field(default_factory=dict)
 
     @property
     def metadata_version(self) -> int:
-        """The level in which records are written; the highest while none is finalized."""
+        """The level at which records are written; the highest if none is finalized."""
         level = self.features.get(METADATA_VERSION, LATEST_METADATA_VERSION)
         return min(max(level, LOWEST_METADATA_VERSION), LATEST_METADATA_VERSION)
 
     @property
     def group_version(self) -> int:
-        """1 if groups may speak the consumer protocol (KIP-848), else 0."""
+        """1 if groups may use the consumer protocol (KIP-848), else 0."""
         return self.features.get(GROUP_VERSION, 0)
 
     @property
     def transaction_version(self) -> int:
-        """By which rules transactions are kept: 0, 1 or 2."""
+        """The version of the transaction protocol: 0, 1 or 2."""
         return self.features.get(TRANSACTION_VERSION, 0)
 
     @property
     def share_version(self) -> int:
-        """1 if there may be share groups (KIP-932), 2 if they may have dead letters (KIP-1191), else 0."""
+        """1 if share groups are allowed (KIP-932), 2 if they may have dead letters (KIP-1191), else 0."""
         return self.features.get(SHARE_VERSION, 0)
 
     @property
     def has_eligible_leader_replicas(self) -> bool:
-        """Return whether replicas that left an ISR of too few may still lead (KIP-966)."""
+        """True if replicas outside the ISR with every acknowledged record may lead (KIP-966)."""
         return self.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) >= 1
 
     @property
@@ -280,11 +283,11 @@ class MetadataImage:
         return self.features.get(SECURITY_VERSION, 0)
 
     def active_brokers(self) -> list[BrokerImage]:
-        """The brokers that are up, by id."""
+        """Return the active brokers, ordered by id."""
         return [broker for _, broker in sorted(self.brokers.items()) if broker.is_active]
 
     def offline_replicas(self, partition: PartitionImage) -> list[int]:
-        """The replicas of a partition whose broker is not up, or whose log directory is offline."""
+        """Return a partition's replicas on fenced or unknown brokers, or in offline directories."""
         brokers = self.brokers
         return [
             replica
@@ -296,12 +299,12 @@ class MetadataImage:
 
 
 def normalized_name(name: str) -> str | None:
-    """What a topic name with '.' or '_' collides under, None for a name that cannot collide."""
+    """Return the name under which topic names with '.' or '_' collide; None if the name cannot collide."""
     return name.replace(".", "_") if "." in name or "_" in name else None
 
 
 def check_invariants(image: MetadataImage) -> None:
-    """Assert what holds in every image; for tests."""
+    """Assert the invariants of an image; for tests."""
     topics = image.topics
     assert len(topics.by_name) == len(topics.by_id)
     colliding = sum(normalized_name(name) is not None for name in topics.by_name)

@@ -1,6 +1,6 @@
-"""What differs between two images that no single delta lies between: after a jump by snapshot.
+"""Finds the differences between two images without a delta between them, as after loading a snapshot.
 
-Whatever two images share is passed over by identity; the rest is compared.
+Parts that both images share are skipped by identity; the rest is compared.
 """
 
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ V = TypeVar("V")
 
 
 def changes_between(before: MetadataImage, after: MetadataImage) -> MetadataChanges:
-    """What a listener that knows `before` must look at to know `after`.
+    """Return the changes from `before` to `after`, for a listener that knows `before`.
 
-    A topic that was deleted and created again under its name is there twice, the deletion first.
+    A topic that was deleted and created again under its name is listed twice, the deletion first.
     """
     old, new = before.topics.by_id, after.topics.by_id
     deleted = [ChangedTopic(topic, None) for topic_id, topic in old.items() if topic_id not in new]

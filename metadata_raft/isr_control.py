@@ -1,9 +1,9 @@
-"""AlterPartition: a leader says which replicas are in sync (KIP-497, KIP-704, KIP-841, KIP-903).
+"""Decides AlterPartition: a leader changes the ISR (KIP-497, KIP-704, KIP-841, KIP-903).
 
-Whoever asks must know the state that it changes: leader epoch, partition epoch and broker epoch are checked,
-and so is every broker that shall come into the ISR. A leader whose log is damaged may ask for the ISR
-without itself: one of the others is elected then, and the leader leaves only if one can be. The codes are
-those of Apache Kafka for the version of the request that names topics by id.
+The leader must know the state that it changes: leader epoch, partition epoch and broker epoch are checked,
+and so is every broker that joins the ISR. A leader whose log is damaged may ask for an ISR without itself; it
+leaves only if one of the others can be elected. The error codes are Apache Kafka's, for the version of the
+request that names topics by id.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from ottla.metadata_raft.records import NO_LEADER_CHANGE, MetadataRecord
 
 
 def alter_partition(image: MetadataImage, command: AlterPartition, config: ControllerConfig) -> Decision:
-    """STALE_BROKER_EPOCH for the whole of it from a process that was replaced."""
+    """Decide changes of ISRs; STALE_BROKER_EPOCH for all of them from a replaced run of the broker."""
     living_broker(image, command.broker_id, command.broker_epoch)
     records: list[MetadataRecord] = []
     results: list[AlterPartitionTopicResult] = []
@@ -82,8 +82,8 @@ def _alter(
         records.append(change)
         partition = changed_partition(partition, change)
         if change.leader not in (broker_id, NO_LEADER_CHANGE):
-            # The leader has left, or the change has completed a reassignment that takes it away. Both are
-            # told: the record to everybody, and to the one who asked that it leads no more.
+            # The leader has left the ISR, or the change completed a reassignment that removes it. The record
+            # is committed, and the reply says that the broker is not the leader any more.
             return _refused(wanted, ErrorCode.NEW_LEADER_ELECTED)
     return AlterPartitionResult(
         partition_index=wanted.partition_index,
@@ -100,7 +100,7 @@ def _problem(
 ) -> ErrorCode | None:
     new_isr = [one.broker_id for one in wanted.new_isr_with_epochs]
     if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
-        # The broker knows more than this controller, so another one must be there.
+        # The broker knows newer epochs than this controller, so there must be another controller.
         return ErrorCode.NOT_CONTROLLER
     if wanted.leader_epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -124,7 +124,7 @@ def _problem(
 
 
 def _may_leave(partition: PartitionImage, new_isr: Sequence[int]) -> bool:
-    """Return whether a leader may ask for this ISR, without itself: all in it are in sync already."""
+    """Return True if a leader may ask for this ISR without itself: all its members are in sync already."""
     is_settled = partition.leader_recovery_state == RECOVERED
     return is_settled and bool(new_isr) and set(new_isr) <= set(partition.isr)
 

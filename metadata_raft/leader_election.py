@@ -1,9 +1,9 @@
-"""Who leads a partition: a pure choice among its replicas.
+"""Chooses the leader of a partition among its replicas. Pure.
 
-A leader comes from the ISR, in the order of the replicas, so that the preferred one wins where it can; one
-that leads and still may stays. Where nobody is in sync, eligible replicas stand in (KIP-966). Where there are
-none of these either, the last known leader has the most of what is left. Anybody else is chosen only in an
-unclean election, which loses what the others did not have.
+A leader comes from the ISR, in the order of the replicas, so the preferred one wins if it can; a current
+leader that may stay does. If the ISR is empty, the eligible replicas replace it (KIP-966). If there are none
+of them either, the last known leader is elected, which probably has most of the records. Any other replica is
+elected only in an unclean election, which loses the records that this replica lacks.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,15 +15,15 @@ from ottla.metadata_raft.records import NO_LEADER
 
 
 class LeaderElection(Enum):
-    """What an election may do."""
+    """The kind of an election."""
 
     PREFERRED = "preferred"  # the first replica if it can lead, else as ONLINE
-    ONLINE = "online"  # somebody from the ISR
-    UNCLEAN = "unclean"  # if nobody in the ISR lives, anybody who does
+    ONLINE = "online"  # a replica in the ISR
+    UNCLEAN = "unclean"  # any live replica if the ISR has none
 
 
 class Elected(NamedTuple):
-    """The leader, NO_LEADER if nobody can; `is_unclean` if it was not in sync."""
+    """The elected leader, or NO_LEADER; `is_unclean` if it may lack acknowledged records."""
 
     leader: int
     is_unclean: bool = False
@@ -32,7 +32,7 @@ class Elected(NamedTuple):
 def could_lead(
     replicas: Sequence[int], isr: Sequence[int], is_acceptable: Callable[[int], bool]
 ) -> list[int]:
-    """Return the replicas in sync of which any may lead, the most preferred first."""
+    """Return the replicas in sync that could lead, most preferred first."""
     return [replica for replica in replicas if replica in isr and is_acceptable(replica)]
 
 
@@ -46,9 +46,10 @@ def elect_leader(
     election: LeaderElection,
     is_acceptable: Callable[[int], bool],
 ) -> Elected:
-    """Return the leader of `partition` among its coming `replicas`, `isr` and `eligible` replicas.
+    """Return the leader of `partition` given its future `replicas`, `isr` and `eligible` replicas.
 
-    Acceptable are those that are up; `last_known` has the last leader of a partition that has none.
+    `is_acceptable` is true for replicas that are up; `last_known` has the last leader of a leaderless
+    partition.
     """
     if not isr:
         isr = eligible
@@ -58,7 +59,7 @@ def elect_leader(
         return Elected(partition.leader)
     if in_sync := could_lead(replicas, isr, is_acceptable):
         return Elected(in_sync[0])
-    # Kafka's own controllers may have noted several: then none of them is known to have led last.
+    # Kafka's controllers may have recorded several: then it is unknown which of them led last.
     if not isr and len(last_known) == 1 and last_known[0] in replicas and is_acceptable(last_known[0]):
         return Elected(last_known[0], is_unclean=True)
     if election is LeaderElection.UNCLEAN:

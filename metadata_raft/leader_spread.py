@@ -1,8 +1,9 @@
-"""Keeps leadership even: chooses who leads a partition more among those that could.
+"""Keeps leadership even: chooses the leader of a partition among the brokers that could lead it.
 
-Of the replicas of a broker that goes that one leads which has the least load by the brokers' last heartbeats,
-and where that is alike the fewest partitions. A new partition has no load yet, so for it the two count
-together: a broker's share of the load and its share of the leaders. What is given to a broker counts at once.
+When a broker leaves, each of its partitions gets the replica with the least load by the brokers' last
+heartbeats as its leader, and among equal loads the one that leads the fewest partitions. A new partition has
+no load yet, so its leader is chosen by the sum of a broker's share of the load and its share of the leaders.
+Each choice counts at once for the following ones.
 """
 
 from collections import Counter
@@ -11,16 +12,18 @@ from typing import Final
 
 from ottla.metadata_raft.image import MetadataImage
 
-SHARE: Final = 10**9  # whole numbers add up to the same in any order
+SHARE: Final = 10**9  # integers, because their sum does not depend on the order
 LEADER: Final = 10**12  # more than all shares
 
 
 class LeaderSpread:
-    """The leaders of one image, and those that a decision over it adds. Deterministic."""
+    """The leaders of one image, and those that one decision adds. Deterministic."""
 
     def __init__(self, image: MetadataImage, loads: Mapping[int, int], leaving: int | None = None) -> None:
-        """`loads` has the load of brokers, in bytes a second (`LeaderLoad`); `leaving` leads no longer, and
-        each of its partitions is taken to have an equal part of its load.
+        """Start from the leaders of the image.
+
+        `loads` has the load of brokers, in bytes per second (`LeaderLoad`). `leaving` is a broker that stops
+        leading; each of its partitions counts with an equal part of its load.
         """
         self._counts = Counter(image.topics.leader_counts)
         self._loads: dict[int, float] = dict(loads)
@@ -29,7 +32,7 @@ class LeaderSpread:
             self._part = self._loads.get(leaving, 0) / max(1, self._counts[leaving])
 
     def choose(self, candidates: Sequence[int]) -> int:
-        """Return which of the candidates, the most preferred first, leads one partition more."""
+        """Return the candidate that gets one more partition to lead; the most preferred one comes first."""
         loads, counts = self._loads, self._counts
         chosen = min(candidates, key=lambda broker_id: (loads.get(broker_id, 0), counts[broker_id]))
         loads[chosen] = loads.get(chosen, 0) + self._part
@@ -41,10 +44,10 @@ class LeaderSpread:
         self._counts.update(leaders)
 
     def least_led(self, ring: Sequence[int], begin: int, length: int, of_topic: Mapping[int, int]) -> int:
-        """Return the place in a ring of brokers from which on `length` neighbours lead least.
+        """Return the index in a ring of brokers at which the `length` neighbours begin that lead least.
 
-        They lead few of the topic's partitions, and then little of all; of places that are alike it is the
-        first from `begin` on.
+        The topic's own partitions count first, then the share of all. Among equal indexes it is the first one
+        from `begin` on.
         """
         costs = [LEADER * of_topic.get(broker_id, 0) + share for broker_id, share in self._shares(ring)]
         costs = [*costs[begin:], *costs[:begin]] * 2

@@ -1,8 +1,8 @@
-"""Why there is no link to a voter, and when that is said again.
+"""Keeps the reasons why voters have no link, and decides when to log them.
 
-A reason is kept until there is a link or a better one is known: a voter that refuses this node tells why
-once, and may later just end the connection. It is said at growing intervals for as long as it lasts. Pure:
-the time is an argument.
+A reason is kept until there is a link or a better reason: a voter that rejects this node may send its reason
+once, and later only close the connection. Missing links are logged at growing intervals. Pure: the time is an
+argument.
 """
 
 from collections.abc import Mapping
@@ -12,23 +12,23 @@ from ottla.logstore.words.dial_errors import dial_problem, is_refused
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.voters import VoterSet
 
-FIRST_SAID_SECONDS: Final = 3.0  # voters that start together have found each other by then
+FIRST_SAID_SECONDS: Final = 3.0  # voters that start at the same time are connected by then
 MAX_SAID_SECONDS: Final = 300.0
 
 
 class LinkTroubles:
-    """The voters to which one node has no link."""
+    """The missing links of one node."""
 
     def __init__(self) -> None:
         self._reasons: dict[int, str] = {}
-        self._refused: set[int] = set()  # those of which a refusal is known
+        self._refused: set[int] = set()  # voters that rejected this node with a reason
         self._due_at: float | None = None
         self._pause = FIRST_SAID_SECONDS
 
     def note(self, voter_id: int, error: Exception) -> None:
-        """A link to this voter could not be made."""
+        """Record that a link to this voter could not be opened."""
         is_refusal = isinstance(error, KafkaError) and error.code is not ErrorCode.NETWORK_EXCEPTION
-        # A voter that is not there any more no longer refuses.
+        # A voter that cannot be reached any more does not reject this node any more.
         if is_refusal or voter_id not in self._refused or is_refused(error):
             self._reasons[voter_id] = reason_of(error)
             self._refused.discard(voter_id)
@@ -36,12 +36,12 @@ class LinkTroubles:
                 self._refused.add(voter_id)
 
     def forget(self, voter_id: int) -> None:
-        """There is a link to this voter."""
+        """Forget the reason, as there is a link to this voter."""
         self._reasons.pop(voter_id, None)
         self._refused.discard(voter_id)
 
     def of(self, missing: VoterSet) -> Mapping[int, str]:
-        """Return the address and the reason for each voter to which there is no link, by node."""
+        """Return a text with address and reason for each voter without a link, by node id."""
         return {
             one.node_id: f"voter {one.node_id} at {one.host}:{one.port}"
             + (f" ({reason})" if (reason := self._reasons.get(one.node_id)) is not None else "")
@@ -49,7 +49,7 @@ class LinkTroubles:
         }
 
     def due(self, missing: VoterSet, *, has_majority: bool, now: float, is_new: bool = False) -> str | None:
-        """The sentence to log now; None while nothing is missing, or it was said a little while ago."""
+        """Return the sentence to log now; None if no link is missing, or it was logged recently."""
         if not len(missing):
             self._due_at, self._pause = None, FIRST_SAID_SECONDS
             return None
@@ -63,7 +63,7 @@ class LinkTroubles:
 
 
 def sentence(missing: Mapping[int, str], *, has_majority: bool, is_new: bool = False) -> str:
-    """Return whom the node waits for, and what that means; `is_new`: as far as it knows, nobody ever led."""
+    """Return a sentence with the missing voters and the effect; `is_new` if there never was a leader."""
     if is_new:
         what = (
             "a new quorum begins when all of its voters are up at the same time, since an empty disk may be "
@@ -77,7 +77,7 @@ def sentence(missing: Mapping[int, str], *, has_majority: bool, is_new: bool = F
 
 
 def reason_of(error: Exception) -> str:
-    """Return why a link could not be made, without a full stop."""
+    """Return the reason why a link could not be opened, without a full stop."""
     if isinstance(error, KafkaError):
         return (error.detail or error.code.name).rstrip(".")
     return dial_problem(error).rstrip(".") or "it does not answer"

@@ -1,4 +1,4 @@
-"""Hides a module from those who would import it if it were there."""
+"""Hides an optional module, so that libraries do not import it."""
 
 import sys
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from typing import cast
 
 @contextmanager
 def module_absent(name: str) -> Iterator[None]:
-    """Let imports of this module fail with ImportError, unless it is there already."""
+    """Make imports of this module fail with ImportError, unless it is already imported."""
     if name in sys.modules:
         yield
         return
-    sys.modules[name] = cast(ModuleType, None)  # as the import system marks what cannot be imported
+    sys.modules[name] = cast(ModuleType, None)  # the import system's mark of a module that cannot be imported
     try:
         yield
     finally:

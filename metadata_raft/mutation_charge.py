@@ -1,7 +1,7 @@
-"""Counts the partitions that a command makes and deletes against the quota of whoever asked for it (KIP-599).
+"""Charges the partitions that a command creates and deletes to the quota of its client (KIP-599).
 
-Soft state: what was taken is in no record. A command that is decided anew, since another decision came in
-between, takes nothing twice.
+Soft state: charges are not in any record. A command that is decided again, because another decision came in
+between, is not charged twice.
 """
 
 from collections.abc import Callable
@@ -12,31 +12,31 @@ from ottla.metadata_raft.commands import MutationPayer
 
 
 class Taken(NamedTuple):
-    """A quota's answer: whether mutations are refused, and how long the client has to wait in any case."""
+    """The result of a charge: whether the mutations are rejected, and the client's throttle time."""
 
     is_refused: bool
     throttle_ms: int
 
 
-# Takes so many mutations from the quota of a payer.
+# Charges a number of mutations to the quota of a payer.
 TakeMutations = Callable[[MutationPayer, int], Taken]
 
 FREE: Final = Taken(False, 0)
 
 
 class MutationCharge:
-    """Takes the mutations of one command from a quota, topic by topic."""
+    """The charge of one command to a quota, topic by topic."""
 
     __slots__ = ("_payer", "_take", "_taken", "throttle_ms")
 
     def __init__(self, payer: MutationPayer, take: TakeMutations) -> None:
         self._payer = payer
         self._take = take
-        self._taken: dict[str | bytes, bool] = {}  # whether it was refused
+        self._taken: dict[str | bytes, bool] = {}  # topic -> whether its mutations were rejected
         self.throttle_ms = 0
 
     def take(self, topic: str | bytes, partitions: int) -> None:
-        """Take a mutation for each partition of a topic; THROTTLING_QUOTA_EXCEEDED if that is refused."""
+        """Charge a mutation for each partition of a topic; THROTTLING_QUOTA_EXCEEDED if they are rejected."""
         is_refused = self._taken.get(topic)
         if is_refused is None:
             is_refused, throttle_ms = self._take(self._payer, partitions)
@@ -47,5 +47,5 @@ class MutationCharge:
 
 
 def free_of_charge() -> MutationCharge:
-    """Return the charge of a command that no quota counts."""
+    """Return a charge that counts for no quota."""
     return MutationCharge(MutationPayer(), lambda payer, partitions: FREE)

@@ -1,9 +1,10 @@
-"""From what a partition shall become to the one record that makes it so.
+"""Builds the record that changes a partition to a target state.
 
-Every change of a partition goes through `change_partition`, whoever asks for it: it completes a reassignment
-whose new replicas are all in sync, elects a leader if the old one cannot stay, and raises the leader epoch
-where replicas go (as PartitionChangeBuilder of Apache Kafka; KIP-455, KIP-704). With the feature
-`eligible.leader.replicas.version` it also keeps who may lead beside the ISR, and who led last (KIP-966).
+Every change of a partition goes through `change_partition`: it completes a reassignment whose new replicas
+are all in sync, elects a leader if the old one cannot stay, and increases the leader epoch if replicas are
+removed (as Apache Kafka's PartitionChangeBuilder; KIP-455, KIP-704). With the feature
+`eligible.leader.replicas.version` it also keeps the eligible replicas outside the ISR, and the last leader
+(KIP-966).
 """
 
 from collections.abc import Callable, Sequence, Set
@@ -15,13 +16,11 @@ from ottla.metadata_raft.leader_election import LeaderElection, elect_leader
 from ottla.metadata_raft.records import NO_LEADER, UNASSIGNED_DIRECTORY, PartitionChangeRecord
 
 RECOVERED: Final = 0
-RECOVERING: Final = (
-    1  # the leader was elected uncleanly and has not said yet that it has put its log in order
-)
+RECOVERING: Final = 1  # the leader was elected uncleanly, and has not reported yet that it recovered its log
 
 
 class Reassignment(NamedTuple):
-    """The replicas of a partition while it moves; both lists are empty when it does not."""
+    """The replicas of a partition; without a reassignment, `adding` and `removing` are empty."""
 
     replicas: Sequence[int]
     adding: Sequence[int] = ()
@@ -41,12 +40,12 @@ def change_partition(
     may_empty_isr: bool = False,
     lost: Set[int] = frozenset(),
 ) -> PartitionChangeRecord | None:
-    """The record that gives `partition` what is named; None if that is what it has.
+    """Return the record that changes `partition` to the given state; None if it has that state.
 
-    `is_acceptable` says who could lead. An empty `isr` is written only with `may_empty_isr` or with eligible
-    leader replicas: else the last replica in sync is the only one that is known to have every acknowledged
-    record, so it stays, and nobody leads. Those in `lost` may lack such records; with `may_empty_isr` they
-    have nothing at all.
+    `is_acceptable` is true for brokers that could lead. An empty `isr` is written only with `may_empty_isr`
+    or with the feature of eligible leader replicas. Otherwise the last replica in sync is the only one that
+    certainly has every acknowledged record, so it stays in the ISR, and the partition has no leader. Replicas
+    in `lost` may lack such records; with `may_empty_isr` they are empty.
     """
     isr = partition.isr if isr is None else tuple(isr)
     target = reassignment or Reassignment(
@@ -73,7 +72,7 @@ def change_partition(
     elif not isr and elected.leader != NO_LEADER:
         isr = (elected.leader,)  # it was eligible
     elif elected.leader not in (partition.leader, NO_LEADER):
-        # Those that fell together with the last leader are in sync with nobody from now on.
+        # Replicas that failed together with the last leader are not in sync with the new one.
         isr = tuple(replica for replica in isr if replica == elected.leader or is_up(image, replica))
     if target.replicas != partition.replicas:
         changes |= _moved(image, partition, target)
@@ -98,7 +97,7 @@ def change_partition(
     if not changes:
         return None
     if "replicas" in changes and not set(partition.replicas) <= set(target.replicas):
-        # A replica that was taken away must not be believed any more, so a new reign begins.
+        # Fetches of a removed replica must not count any more, so a new leader epoch begins.
         changes.setdefault("leader", partition.leader)
     return PartitionChangeRecord(partition_id=partition.partition, topic_id=topic_id, **changes)
 
@@ -110,13 +109,13 @@ def _last_known_leader(partition: PartitionImage, leader: int) -> tuple[int, ...
 
 
 def is_up(image: MetadataImage, broker_id: int) -> bool:
-    """Whether a broker is registered, unfenced and stays."""
+    """Return True if a broker is registered, not fenced and not in controlled shutdown."""
     broker = image.brokers.get(broker_id)
     return broker is not None and broker.is_active
 
 
 def completed(isr: Sequence[int], target: Reassignment) -> tuple[tuple[int, ...], Reassignment]:
-    """ISR and replicas after a reassignment, if it can end: all that are to stay are in sync (KIP-455)."""
+    """Return ISR and replicas, without the removed ones if all target replicas are in sync (KIP-455)."""
     replicas = tuple(replica for replica in target.replicas if replica not in target.removing)
     remaining = tuple(replica for replica in isr if replica not in target.removing)
     if replicas and remaining and set(replicas) <= set(remaining):
@@ -125,7 +124,7 @@ def completed(isr: Sequence[int], target: Reassignment) -> tuple[tuple[int, ...]
 
 
 def default_directory(broker: BrokerImage | None) -> bytes:
-    """KIP-858: with one directory there is nothing to choose; with more, the broker chooses and reports."""
+    """Return the directory of a new replica: the broker's only one, or unassigned (KIP-858)."""
     if broker is None or len(broker.log_dirs) != 1:
         return UNASSIGNED_DIRECTORY
     return broker.log_dirs[0]

@@ -1,4 +1,4 @@
-"""Partitions: their first state, manual assignments, and leaders when a broker comes up or falls."""
+"""Decides the first state of partitions, manual assignments, and leaders when a broker starts or fails."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
@@ -17,11 +17,11 @@ from ottla.metadata_raft.records import LAST_RESERVED_DIRECTORY, PartitionChange
 NO_BROKER: Final = -1
 NO_LOADS: Final[Mapping[int, int]] = MappingProxyType({})
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
-MAX_REPLICAS: Final = 2**15 - 1  # as many as a request can ask for
+MAX_REPLICAS: Final = 2**15 - 1  # the largest replication factor that a request can have
 
 
 class NewReplicas(NamedTuple):
-    """The replicas of a new partition: those in sync, of which the first leads, and where they lie."""
+    """The replicas of a new partition, those in sync (the first one leads), and their directories."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -29,7 +29,7 @@ class NewReplicas(NamedTuple):
 
 
 def new_replicas(image: MetadataImage, replicas: Sequence[int]) -> NewReplicas | None:
-    """Return what is known of a new partition's replicas: all that are up are in sync; None if none is."""
+    """Return a new partition's replicas, of which the active ones are in sync; None if none is active."""
     isr = tuple(replica for replica in replicas if image.brokers[replica].is_active)
     if not isr:
         return None
@@ -38,7 +38,7 @@ def new_replicas(image: MetadataImage, replicas: Sequence[int]) -> NewReplicas |
 
 
 def new_partition(topic_id: bytes, partition: int, placed: NewReplicas) -> PartitionRecord:
-    """Return the first state of a partition on these replicas."""
+    """Return the record of a new partition on these replicas."""
     return PartitionRecord(
         partition_id=partition,
         topic_id=topic_id,
@@ -54,7 +54,10 @@ def new_partition(topic_id: bytes, partition: int, placed: NewReplicas) -> Parti
 def check_manual_assignment(
     image: MetadataImage, replicas: Sequence[int], replication_factor: int | None
 ) -> None:
-    """INVALID_REPLICA_ASSIGNMENT unless `replicas` are distinct registered brokers, as many as elsewhere."""
+    """Require that `replicas` are distinct registered brokers, `replication_factor` many if it is given.
+
+    Otherwise the error is INVALID_REPLICA_ASSIGNMENT.
+    """
     problem = None
     unknown = next((replica for replica in sorted(replicas) if replica not in image.brokers), None)
     twice = next((replica for replica in sorted(replicas) if replicas.count(replica) > 1), None)
@@ -78,10 +81,10 @@ def leader_acceptor(
     with_broker: int = NO_BROKER,
     absent: Set[int] = frozenset(),
 ) -> Callable[[int], bool]:
-    """Who may lead: active brokers whose replica is in an online directory.
+    """Return a function that is true for brokers that may lead: active ones with their replica online.
 
-    One that is about to be fenced is left out, one that is about to be unfenced taken in. One that is absent
-    may go on leading, but does not begin.
+    `without` is a broker that is about to be fenced, `with_broker` one that is about to be unfenced. A broker
+    in `absent` may go on leading, but may not become leader.
     """
     brokers = image.brokers
 
@@ -99,7 +102,7 @@ def leader_acceptor(
 
 
 def allows_unclean_election(image: MetadataImage, topic: str, config: ControllerConfig) -> bool:
-    """`unclean.leader.election.enable` of a topic, or of the brokers below it."""
+    """Return `unclean.leader.election.enable` of a topic, by default the setting of this broker."""
     text = image.configs.topic(topic).get(UNCLEAN_ELECTION)
     if text is not None:
         return text.strip().lower() == "true"
@@ -107,7 +110,7 @@ def allows_unclean_election(image: MetadataImage, topic: str, config: Controller
 
 
 def online_election(image: MetadataImage, topic: str, config: ControllerConfig) -> LeaderElection:
-    """How leaders of a topic are elected when nobody asks for them."""
+    """Return the kind of the elections in a topic that no command requested."""
     return LeaderElection.UNCLEAN if allows_unclean_election(image, topic, config) else LeaderElection.ONLINE
 
 
@@ -121,17 +124,18 @@ def leaders_after_fence(
     doubts_last: bool = False,
     loads: Mapping[int, int] = NO_LOADS,
 ) -> Iterator[PartitionChangeRecord]:
-    """Take a broker that falls or shuts down out of every ISR and elect others.
+    """Remove a broker that failed or shuts down from every ISR, and elect other leaders.
 
-    Leadership stays even among those that could lead, by the `loads` of brokers in bytes a second.
-    Where nobody in sync is left that is up, or all the others are `absent`, the ISR stays as it is and nobody
-    leads: all of them have every acknowledged record, so whoever is heard again first may lead. With
-    `doubts_last` that holds too where one other alone is not `absent`: it may have lost its power just now.
-    One that goes `for_good`, or comes back as another process, stays only where it is the last.
-    With eligible leader replicas nobody stays in sync who is down: the last ones become eligible, unless they
-    go for good.
+    Leaders are spread evenly among the candidates, by the `loads` of brokers in bytes per second.
+    If no other replica in sync is up, or all of them are `absent`, the ISR stays as it is without a leader:
+    all its members have every acknowledged record, so the first one that is heard of again may lead. With
+    `doubts_last` this applies also if only one other is not `absent`: it may have just lost its power, too. A
+    broker that leaves `for_good`, or comes back after losing its unsynced data, stays in the ISR only as its
+    last member.
+    With eligible leader replicas, no replica that is down stays in the ISR: the last ones become eligible,
+    unless they leave for good.
     """
-    # Of thousands few differ: their change, and who could lead.
+    # Thousands of partitions have few different states. By state: its change, and the candidates to lead.
     known: dict[tuple[object, ...], tuple[PartitionChangeRecord | None, list[int]]] = {}
     spread = LeaderSpread(image, loads, leaving=broker_id)
     for topic in image.topics.by_name.values():
@@ -166,14 +170,14 @@ def leaders_after_fence(
 
 
 def _ways_of(image: MetadataImage, topic: TopicImage, config: ControllerConfig) -> tuple[LeaderElection, int]:
-    """Return what the settings of a topic say of its elections: how, and how many must be in sync."""
+    """Return the kind of elections in a topic, and its smallest ISR that acknowledges records."""
     return online_election(image, topic.name, config), min_in_sync_replicas(image, topic.name, MAX_REPLICAS)
 
 
 def _who_could_lead(
     partition: PartitionImage, change: PartitionChangeRecord | None, is_acceptable: Callable[[int], bool]
 ) -> list[int]:
-    """Return the replicas of which any may be the new leader of a change; none where there is no choice."""
+    """Return the candidates for the new leader of a change; empty if there is no new leader."""
     if change is None or change.leader < 0:
         return []
     is_moving = partition.adding_replicas or partition.removing_replicas
@@ -183,7 +187,7 @@ def _who_could_lead(
 
 
 def _state_of(partition: PartitionImage) -> tuple[object, ...]:
-    """Return all that a change of a partition goes by: not its number, nor how often it has changed."""
+    """Return the fields that determine a change of a partition: all but its index and its epochs."""
     return (*partition[1:4], *partition[6:])
 
 
@@ -194,7 +198,7 @@ def leaders_after_offline_log_dirs(
     config: ControllerConfig,
     loads: Mapping[int, int] = NO_LOADS,
 ) -> Iterator[PartitionChangeRecord]:
-    """Do what `leaders_after_fence` does for the replicas in these directories of a broker that is up."""
+    """Do the same as `leaders_after_fence` for replicas in failed directories of a broker that is up."""
     spread = LeaderSpread(image, loads, leaving=broker_id)
     for topic, partition in partitions_of(image, broker_id):
         if broker_id in partition.isr and partition.directory(broker_id) in log_dirs:
@@ -214,14 +218,14 @@ def leaders_after_assignment(
     directory: bytes,
     config: ControllerConfig,
 ) -> Iterator[PartitionChangeRecord]:
-    """A broker says where its replica lies: that alone if it is there already, nothing if it has none."""
+    """Yield the change when a broker reports the directory of its replica; nothing if it is known already."""
     if broker_id not in partition.replicas or partition.directory(broker_id) == directory:
         return
     directories = tuple(
         directory if replica == broker_id else other
         for replica, other in zip(partition.replicas, partition.directories, strict=True)
     )
-    # One record for both, so that one that left the ISR is never seen in an online directory.
+    # One record for both, so that a replica that left the ISR is never seen in an online directory.
     assigned = partition._replace(directories=directories)
     election = online_election(image, topic.name, config)
     broker = image.brokers[broker_id]
@@ -239,15 +243,15 @@ def leaders_after_assignment(
         )
     if change is None:
         change = PartitionChangeRecord(partition_id=partition.partition, topic_id=topic.topic_id)
-    # The change may have ended a reassignment, and then it names the directories of those that stay.
+    # The change may have completed a reassignment, and then has the directories of the remaining replicas.
     yield change if change.directories is not None else replace(change, directories=directories)
 
 
 def _begins_anew(broker: BrokerImage, partition: PartitionImage) -> bool:
-    """Whether a replica lay in a directory that its broker has no more, so that the present one is empty.
+    """Return True if a replica was in a directory that its broker lost, so that its new log is empty.
 
-    It must not lead as if it were in sync: the others would cut off what they have. Where there are no others
-    nothing is left to be saved.
+    It must not lead as a replica in sync: the others would truncate their logs. If there are no other
+    replicas, there is nothing to protect.
     """
     directory = partition.directory(broker.broker_id)
     return (
@@ -260,10 +264,10 @@ def _begins_anew(broker: BrokerImage, partition: PartitionImage) -> bool:
 def leaders_after_unfence(
     image: MetadataImage, broker_id: int, config: ControllerConfig, absent: Set[int] = frozenset()
 ) -> Iterator[PartitionChangeRecord]:
-    """Elect a broker that comes up, or is heard of for the first time, wherever it may lead and nobody does.
+    """Elect a broker that starts, or is heard of for the first time, in partitions without a leader.
 
-    Nobody who is `absent` begins to lead because of it.
-    Where it leads already, those that fell when it was not sure to live leave the ISR.
+    No broker in `absent` becomes leader because of it.
+    In partitions that it leads already, replicas that failed while it was unheard of leave the ISR.
     """
     known: dict[tuple[object, ...], PartitionChangeRecord | None] = {}
     for topic, partition in partitions_of(image, broker_id):
@@ -298,7 +302,7 @@ def leaders_after_unfence(
 
 
 def leads_any(image: MetadataImage, broker_id: int) -> bool:
-    """Whether a broker leads a partition."""
+    """Return True if a broker leads a partition."""
     return any(
         partition.leader == broker_id
         for topic in image.topics.by_name.values()
@@ -307,7 +311,7 @@ def leads_any(image: MetadataImage, broker_id: int) -> bool:
 
 
 def partitions_of(image: MetadataImage, broker_id: int) -> Iterator[tuple[TopicImage, PartitionImage]]:
-    """All partitions of which a broker has a replica. Looking at 100,000 costs some 10 ms, so no index."""
+    """Yield the partitions with a replica on a broker; a scan of 100,000 takes 10 ms, so without an index."""
     for topic in image.topics.by_name.values():
         for partition in topic.partitions:
             if broker_id in partition.replicas:

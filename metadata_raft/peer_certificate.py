@@ -1,9 +1,9 @@
-"""The node for which a certificate was issued. Pure: TLS has verified the certificate before it comes here.
+"""Checks that a certificate was issued for a node. Pure: TLS has verified the certificate before.
 
-A certificate that a node shows to another must name that node: by its id, as `node-3`, or by a host at which
-the cluster knows it. So a client with a certificate of the same authority is no node, even one that knows the
-cluster's secret, and a node cannot pose as another. Hosts are subject alternative names: the common name of a
-client may be whatever its owner likes, so there only `node-3` names a node.
+The certificate of a node must name that node: by its id, as `node-3`, or by a host at which the cluster knows
+it. So a client with a certificate of the same authority cannot act as a node, even if it knows the cluster's
+secret, and a node cannot act as another one. Hosts must be subject alternative names: the common name of a
+client is freely chosen by its owner, so a common name counts only as `node-3`.
 """
 
 import re
@@ -18,7 +18,7 @@ _NODE: Final = re.compile(r"node-\d+", re.IGNORECASE)
 
 
 def names_in(certificate: Mapping[str, Any] | None) -> frozenset[str]:
-    """Return the names in a verified certificate as `ssl` tells it; none where nothing was shown."""
+    """Return the names in a verified certificate, as `ssl` returns it; none without a certificate."""
     if not certificate:
         return frozenset()
     names = {value for kind, value in certificate.get("subjectAltName", ()) if kind in ("DNS", "IP Address")}
@@ -28,20 +28,20 @@ def names_in(certificate: Mapping[str, Any] | None) -> frozenset[str]:
 
 
 def named_by_common_name(value: str) -> str:
-    """Return a common name as one that names a node, or so that it names no host."""
+    """Return a common name that names a node unchanged, any other one marked so that it matches no host."""
     return value if _NODE.fullmatch(value) else f"CN={value}"
 
 
 def check_certificate_names(names: Collection[str], node_id: int, hosts: Collection[str]) -> None:
-    """CLUSTER_AUTHORIZATION_FAILED unless a certificate with these names is that of a node.
+    """Raise CLUSTER_AUTHORIZATION_FAILED unless a certificate with these names is the node's.
 
-    It is if it names `node-ID`, or one of the node's `hosts`.
+    It is the node's if it names `node-ID`, or one of the node's `hosts`.
     """
     if not names:
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {node_id} showed no certificate: give its listener a keystore whose certificate is signed "
-            f"by an authority in the truststores of the other nodes and names node-{node_id}.",
+            f"Node {node_id} presented no certificate: give its listener a keystore whose certificate is "
+            f"signed by an authority in the truststores of the other nodes and names node-{node_id}.",
         )
     if is_named(names, node_id, hosts):
         return
@@ -56,12 +56,12 @@ def check_certificate_names(names: Collection[str], node_id: int, hosts: Collect
 
 
 def names_of(node_id: int, hosts: Collection[str]) -> list[str]:
-    """Return names that the certificate of a node may have: not all of them, if it has very many hosts."""
+    """Return names that the certificate of a node may have; of very many hosts, only some."""
     return [f"node-{node_id}", *sorted(filter(None, hosts))[:MAX_NAMES_SAID]]
 
 
 def is_named(names: Collection[str], node_id: int, hosts: Collection[str]) -> bool:
-    """Return whether one of the names of a certificate is that of a node, or of one of its hosts."""
+    """Return True if one of the names of a certificate is the node's, or one of its hosts'."""
     wanted = {f"node-{node_id}"} | {_plain(host) for host in hosts if host}
     for name in map(_plain, names):
         if name in wanted:
@@ -72,13 +72,13 @@ def is_named(names: Collection[str], node_id: int, hosts: Collection[str]) -> bo
 
 
 def _is_below(host: str, domain: str) -> bool:
-    """Return whether a host lies directly in a domain, for which alone a wildcard stands (RFC 6125)."""
+    """Return True if a host is directly below a domain; a wildcard matches only such hosts (RFC 6125)."""
     label, _, rest = host.partition(".")
     return bool(label) and "." in domain and rest == domain
 
 
 def _plain(name: str) -> str:
-    """Return a name as it is compared: an address in one notation, anything else in small letters."""
+    """Return a name for comparison: an address in its normal form, anything else in lower case."""
     try:
         return str(ip_address(name.strip("[]\n")))
     except ValueError:

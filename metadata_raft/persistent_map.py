@@ -1,6 +1,6 @@
-"""A mapping that never changes: a map with changes is another one, which shares nearly all of its memory.
+"""An immutable mapping: applying changes returns another map that shares nearly all of its memory.
 
-A dict of 50,000 entries takes milliseconds to copy, which is too long for each single change. Here entries
+Copying a dict of 50,000 entries takes milliseconds, which is too long for a single change. Here the entries
 lie in small dicts, the leaves of a tree that branches by the bits of the keys' hashes, so one change copies
 one leaf and the few branches above it.
 """
@@ -16,13 +16,13 @@ _BITS: Final = 5  # of the hash, for each level of branches
 _WIDTH: Final = 1 << _BITS
 _MASK: Final = _WIDTH - 1
 _LARGEST_LEAF: Final = 64  # copied in about a microsecond
-_DEEPEST: Final = 50  # bits; keys whose hashes have no other difference share a leaf, however large it gets
+_DEEPEST: Final = 50  # bits; keys whose hashes agree in all of them share a leaf, however large it gets
 
 _Node: TypeAlias = dict[K, V] | tuple["_Node[K, V]", ...]
 
 
 class PersistentMap(Generic[K, V]):
-    """Keys and values, in no order that means anything."""
+    """An immutable mapping of keys to values, in no particular order."""
 
     __slots__ = ("_root", "_size")
 
@@ -34,7 +34,7 @@ class PersistentMap(Generic[K, V]):
             self._size = len(entries)
 
     def changed(self, changes: Mapping[K, V | None]) -> "PersistentMap[K, V]":
-        """Return this map with these values; keys whose value is None are not in it."""
+        """Return a map with these values set, without the keys whose new value is None."""
         if not changes:
             return self
         after: PersistentMap[K, V] = PersistentMap()
@@ -79,7 +79,7 @@ class PersistentMap(Generic[K, V]):
             yield key
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Give keys with their values."""
+        """Yield the keys with their values."""
         nodes = [self._root]
         while nodes:
             node = nodes.pop()
@@ -89,7 +89,7 @@ class PersistentMap(Generic[K, V]):
                 nodes.extend(node)
 
     def values(self) -> Iterator[V]:
-        """Give the values."""
+        """Yield the values."""
         for _, value in self.items():
             yield value
 
@@ -117,7 +117,7 @@ def _changed_leaf(leaf: dict[K, V], changes: Mapping[K, V | None]) -> dict[K, V]
 
 
 def _changed(node: _Node[K, V], items: list[tuple[int, K, V | None]], shift: int) -> _Node[K, V]:
-    """Return the node with these changes; each has its key's hash first. Nothing is changed in place."""
+    """Return a copy of the node with these changes, each as (hash of the key, key, value)."""
     if isinstance(node, dict):
         leaf = _changed_leaf(node, {key: value for _, key, value in items})
         if len(leaf) <= _LARGEST_LEAF or shift > _DEEPEST:

@@ -1,4 +1,4 @@
-"""Producer ids: each broker gets them in blocks (KIP-730), so that a new producer costs no commit."""
+"""Allocates producer ids to brokers in blocks (KIP-730), so that a new producer needs no commit."""
 
 from ottla.logstore.words.config_def import LONG_MAX
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -10,7 +10,7 @@ from ottla.metadata_raft.records import ProducerIdsRecord
 
 
 def allocate_producer_ids(image: MetadataImage, command: AllocateProducerIds) -> Decision:
-    """The next block for a registered broker of the right epoch."""
+    """Return the next block for a broker; STALE_BROKER_EPOCH unless it is registered with this epoch."""
     broker = image.brokers.get(command.broker_id)
     if broker is None or broker.broker_epoch != command.broker_epoch:
         raise KafkaError(

@@ -1,7 +1,7 @@
-"""What the metadata asks of a quorum: an ordered, durable log of batches with one leader at a time.
+"""The protocol between the metadata and its quorum: a replicated log of batches with one leader at a time.
 
-The leader appends batches; the quorum tells its listener of each batch once it can no longer be lost, in the
-order of their offsets, on every member. Calls come and go on the owner's event loop, none of them blocks.
+The leader appends batches. On every member the quorum passes each batch to its listener once it is committed,
+in the order of offsets. All calls are made on the owner's event loop, and none of them blocks.
 """
 
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ from ottla.metadata_raft.voters import Voter
 
 
 class ReplicaStatus(NamedTuple):
-    """How far one member has the log, as the leader knows it; -1 for what it does not know."""
+    """The progress of one member, as the leader knows it; -1 is unknown."""
 
     node_id: int
     directory_id: bytes
     log_end_offset: int
-    last_fetch_ms: int  # when it was last heard of, by the wall clock
-    last_caught_up_ms: int  # when it last had all that the leader had
-    # Its disk went back to an earlier copy: it has no vote until it has all that it had acknowledged.
+    last_fetch_ms: int  # when it last sent a message, by the wall clock
+    last_caught_up_ms: int  # when its log last ended where the leader's did
+    # Its disk was restored to an earlier state: it may not vote until it has everything it had acknowledged.
     is_disk_old: bool = False
-    # Its directory is a copy: it has no vote until a leader knows what it may have promised.
+    # Its directory is a copy: it may not vote until a leader knows what it may have acknowledged.
     is_disk_copied: bool = False
 
 
@@ -32,42 +32,42 @@ class QuorumStatus(NamedTuple):
 
     leader_id: int
     epoch: int
-    high_watermark: int  # the offset behind the last committed record
+    high_watermark: int  # the offset after the last committed record
     voters: Sequence[ReplicaStatus]
     observers: Sequence[ReplicaStatus]
-    # (node id, directory id) of nodes that are there under the name of a voter, with another disk than its.
+    # (node id, directory id) of nodes with the id of a voter, but with another disk.
     returned: Sequence[tuple[int, bytes]] = ()
-    # Of a leader: a voter's copied directory waits for the others to confirm an entry that is not there yet.
+    # A leader must append an entry: a voter with a copied directory waits until the others confirm one.
     wants_entry: bool = False
 
 
 class QuorumListener(Protocol):
-    """Who acts on committed batches: the metadata runtime of a node."""
+    """The consumer of committed batches: the metadata runtime of a node."""
 
     @property
     def committed_image(self) -> MetadataImage:
-        """The image of all that it was told so far."""
+        """The image of everything that was passed to it so far."""
 
     def handle_commit(self, batch: MetadataBatch, image: MetadataImage, changes: MetadataChanges) -> None:
-        """`batch` can no longer be lost; it follows the one before without a gap and makes `image`.
+        """Handle a committed batch, which follows the previous one without a gap and results in `image`.
 
-        The quorum's own entries, such as the beginning of a reign, are told as batches of NoOpRecords.
+        The quorum's own entries, such as the first one of a term, are passed as batches of NoOpRecords.
         """
 
     def handle_snapshot(self, image: MetadataImage, changes: MetadataChanges) -> None:
-        """A jump: `image` lies any number of batches ahead, none of which is told by itself."""
+        """Handle a snapshot: `image` is any number of batches ahead, which are not passed one by one."""
 
     def handle_leadership(self, epoch: int) -> None:
-        """This member leads in `epoch`, and all that was committed before has been told."""
+        """Begin to lead in `epoch`; everything committed before has been passed to the listener."""
 
     def handle_resignation(self, detail: str) -> None:
-        """This member no longer leads: what it appended without a commit may or may not be in the log."""
+        """Stop leading; batches that were appended but not committed may or may not be in the log."""
 
     def handle_leader_change(self) -> None:
-        """Another member is known to lead than before, or nobody is."""
+        """Handle a change of the known leader, which may now be unknown."""
 
     def handle_peer_link(self, node_id: int, *, is_up: bool) -> None:
-        """Another member can be talked to, or cannot any more."""
+        """Handle a new or a lost connection to another member."""
 
 
 class Quorum(Protocol):
@@ -75,42 +75,42 @@ class Quorum(Protocol):
 
     @property
     def is_leader(self) -> bool:
-        """Whether batches may be appended: from `handle_leadership` to `handle_resignation`."""
+        """True while batches may be appended: from `handle_leadership` to `handle_resignation`."""
 
     @property
     def leader_id(self) -> int:
-        """The node that leads, -1 if nobody is known to."""
+        """The leader's node id, -1 if it is unknown."""
 
     @property
     def epoch(self) -> int:
-        """The reign in which this member appends, or which it knows."""
+        """The epoch in which this member appends, or the latest one that it knows."""
 
     @property
     def hears_all(self) -> bool:
-        """Whether all that is committed comes to this member: it has a vote, and a leader to follow."""
+        """True if this member receives everything that is committed: it may vote, and it follows a leader."""
 
     def attach(self, listener: QuorumListener) -> None:
-        """Name the listener, before anything else; one that already leads tells it so at once."""
+        """Set the listener, before any other call; a member that already leads notifies it at once."""
 
     def append(self, batch: MetadataBatch) -> None:
-        """Begin to commit; NOT_CONTROLLER unless this member leads in the epoch of `batch`."""
+        """Append a batch; NOT_CONTROLLER unless this member leads in its epoch."""
 
     async def teach(self, voter: Voter, timeout_seconds: float) -> None:
-        """Give a node the log until it has all of it, that it may be made a voter.
+        """Replicate the log to a node until it has caught up, so that it can become a voter.
 
-        REQUEST_TIMED_OUT if it has not by then, NOT_CONTROLLER if this member stops to lead.
+        REQUEST_TIMED_OUT if that takes too long, NOT_CONTROLLER if this member stops leading.
         """
 
     def hand_over(self) -> None:
-        """Let another voter lead, if one has the whole log; the listener is told when it does."""
+        """Hand leadership to another voter with the whole log, if there is one; the listener is notified."""
 
     def status(self) -> QuorumStatus: ...
 
     def endpoint_of(self, node_id: int) -> Endpoint | None:
-        """Where other nodes reach the broker of a voter, as it told the quorum; None if it has not."""
+        """Return the address of a voter's broker for other nodes, if the voter has sent it; else None."""
 
     async def run(self) -> None:
-        """Do the work until `close`; an error is fatal to the node."""
+        """Run until `close`; an error is fatal to the node."""
 
     def close(self) -> None:
-        """Finish what was appended and let `run` return."""
+        """Finish appended batches and let `run` return."""

@@ -1,4 +1,4 @@
-"""A quorum of one that forgets everything: for tests, which commit by hand or at once."""
+"""A quorum of one in memory, for tests, which commit at once or by hand."""
 
 from collections import deque
 
@@ -14,7 +14,7 @@ MEMORY_LEADER_ID = 0
 
 
 class MemoryQuorum:
-    """Keeps encoded batches in `log`; with `by_hand`, `commit` and `lose_leadership` decide their fate."""
+    """A quorum with encoded batches in `log`; with `by_hand`, they wait for `commit` or `lose_leadership`."""
 
     def __init__(self, *, node_id: int = MEMORY_LEADER_ID, by_hand: bool = False) -> None:
         self.log: list[bytes] = []
@@ -25,7 +25,7 @@ class MemoryQuorum:
         self._waiting: deque[MetadataBatch] = deque()
         self._listener: QuorumListener | None = None
         self._image = MetadataImage()
-        self.handed_over = 0  # how often the leader was asked to give up the lead
+        self.handed_over = 0  # the number of calls of `hand_over`
 
     def attach(self, listener: QuorumListener) -> None:
         self._listener, self._image = listener, listener.committed_image
@@ -35,7 +35,7 @@ class MemoryQuorum:
     def append(self, batch: MetadataBatch) -> None:
         if not self.is_leader or batch.epoch != self.epoch:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
-        # Through bytes and back, so that a test sees what a restart would see.
+        # Encoded and decoded, so that a test sees what a restart would read.
         encoded = bytes(encode_batch(batch))
         self.log.append(encoded)
         self._waiting.append(decode_batch(encoded)[0])
@@ -51,7 +51,7 @@ class MemoryQuorum:
             self._listener.handle_commit(batch, self._image, changes)
 
     def lose_leadership(self) -> None:
-        """Another member leads from now on; what was not committed is gone."""
+        """Let another member lead; batches that were not committed are lost."""
         assert self._listener is not None
         del self.log[len(self.log) - len(self._waiting) :]
         self._waiting.clear()

@@ -1,7 +1,7 @@
-"""The replicated quorum as a node sees it: batches in, commits out, a voter on a thread of its own between.
+"""The replicated quorum for a node: appends batches and reports commits, with the voter on its own thread.
 
-The node's loop and the voter's talk only by calls that one hands to the other, many at a time; neither ever
-waits for the other. In a simulation both are the same loop.
+The node's loop and the voter's loop communicate only by scheduling calls on each other, many at a time;
+neither waits for the other. In a simulation both are the same loop.
 """
 
 import asyncio
@@ -27,26 +27,26 @@ from ottla.metadata_raft.raft_thread import LoopThread
 from ottla.metadata_raft.record_codec import MetadataBatch
 from ottla.metadata_raft.voters import Voter, VoterSet
 
-# Batches that the voter's loop has not taken yet; beyond, clients are told to come again.
+# Batches that the voter's loop has not taken yet; beyond this number clients get a retriable error.
 MAX_WAITING_BATCHES: Final = 10_000
 CATCH_UP_POLL_SECONDS: Final = 0.05
 
 
 class LoadedMetadata(NamedTuple):
-    """What a directory held when the node started."""
+    """The content of the metadata directory at the start of a node."""
 
-    image: MetadataImage  # of the last snapshot; what follows it is known when there is a leader
+    image: MetadataImage  # of the last snapshot; later commits are known once there is a leader
     is_empty: bool  # whether there was neither snapshot nor log
-    cut_bytes: int  # of entries that were being written when the node died
-    damage: str | None = None  # of the log, which was cut there
+    cut_bytes: int  # of entries that were being written when the node ended
+    damage: str | None = None  # of the log, which was truncated there, or of the snapshot
 
 
 def load_voter(
     store: SnapshotStore, journal: RaftJournal, empty: MetadataImage
 ) -> tuple[MetadataImage, str | None]:
-    """Load snapshot and log of a voter; the image, and what was damaged and has to come from the leader.
+    """Load snapshot and log of a voter; return the image, and the damage that the leader must repair, if any.
 
-    KAFKA_STORAGE_ERROR names damage that nobody else can make good.
+    KAFKA_STORAGE_ERROR if no other voter can repair the damage.
     """
     damage: str | None = None
     try:
@@ -61,7 +61,7 @@ def load_voter(
 
 
 class RaftQuorum:
-    """A voter. `load`, `attach`, `run`; all on the node's loop, but `load`, which blocks."""
+    """A voter. Call `load`, `attach`, `run`, on the node's loop, except for `load`, which blocks."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class RaftQuorum:
         links: LinkSettings | None = None,
         snapshots: SnapshotRule = SnapshotRule(),
         threaded: bool = True,
-        # Not uvloop: asyncio accepts again by itself after it had no descriptor left for a connection.
+        # Not uvloop: only asyncio resumes accepting connections after it ran out of file descriptors.
         loop_factory: Callable[[], asyncio.AbstractEventLoop] = asyncio.SelectorEventLoop,
     ) -> None:
         self._directory = directory
@@ -91,7 +91,7 @@ class RaftQuorum:
         self._threaded = threaded
         self._loop_factory = loop_factory
         self._view = CoreView(-1, 0, QuorumStatus(-1, 0, 0, (), ()))
-        self._told_at = 0.0  # when the voter said anything last
+        self._told_at = 0.0  # the time of the voter's last call
         self._leading_epoch = 0
         self._is_closed = False
         self._waiting: deque[tuple[MetadataBatch, bytes | None]] = deque()
@@ -107,12 +107,12 @@ class RaftQuorum:
     # ---- start -----------------------------------------------------------------------------------------
 
     def load(self, empty: MetadataImage) -> LoadedMetadata:
-        """Read what the directory holds. Blocks.
+        """Read the content of the directory. Blocks.
 
-        KAFKA_STORAGE_ERROR names the file and position of anything that is damaged; OSError from the disk.
+        KAFKA_STORAGE_ERROR, with file and position, if it is damaged; OSError from the disk.
         """
         self._disk.make_directory(self._directory, is_private=True)
-        # Older releases made it for everybody, and with what the metadata have now it must not be.
+        # Older releases created it readable for all users, but the metadata now has credentials.
         self._disk.close_to_others(self._directory)
         self._disk.sync_directory(self._directory.parent)
         store = SnapshotStore(
@@ -164,7 +164,7 @@ class RaftQuorum:
             self._flush()
             self._call_core(self._core.close)
 
-    # ---- what the node asks ----------------------------------------------------------------------------
+    # ---- calls of the node -----------------------------------------------------------------------------
 
     @property
     def is_leader(self) -> bool:
@@ -176,12 +176,13 @@ class RaftQuorum:
 
     @property
     def _hangs(self) -> bool:
-        """Whether the voter has been silent, as in a sync, for so long that the others may have a leader.
+        """True if the voter has been silent, as in a hanging sync, so long that others may have a leader.
 
-        It cannot say so itself, and a node that went on to lead would not take itself for fenced either.
+        The voter cannot report that itself, and a node that continued to lead would not consider itself
+        fenced.
         """
         is_alone = len(self._view.status.voters) < 2
-        # In a simulation both are the same loop, and its time is not this one.
+        # In a simulation both are the same loop, with another clock.
         return self._threaded and not is_alone and time.monotonic() - self._told_at > LEADER_FALLBACK_SECONDS
 
     @property
@@ -201,22 +202,22 @@ class RaftQuorum:
 
     @property
     def voted_id(self) -> int:
-        """For whom this voter voted in the newest term that it knows, -1 for nobody."""
+        """The node that this voter voted for in its current term, -1 if none."""
         assert self._settings is not None
         return self._settings.journal.state.voted_id
 
     @property
     def sync_times(self) -> LatencyHistogram:
-        """How long it took to make entries, terms and votes durable."""
+        """The durations of syncs of entries, terms and votes."""
         assert self._settings is not None
         return self._settings.journal.sync_times
 
     def unlinked(self) -> Mapping[int, str]:
-        """The voters to which this one has no link, by node: where they are, and the reason."""
+        """Return a text with address and reason for each voter without a link, by node id."""
         return {} if self._core is None else self._core.unlinked()
 
     def waits_for(self) -> str | None:
-        """Return in a sentence which voters this one waits for; None if those that it reaches are enough."""
+        """Return a sentence with the voters that this one waits for; None if it needs no others."""
         return None if self._core is None else self._core.waits_for()
 
     def endpoint_of(self, node_id: int) -> Endpoint | None:
@@ -229,8 +230,8 @@ class RaftQuorum:
             raise KafkaError(
                 ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many metadata changes are in progress: try again."
             )
-        # One that is too large is refused here, where somebody can be told. One that is not, with very many
-        # records, is encoded by the voter: that takes 50 ms, which others on this loop need not wait for.
+        # A batch that is too large is rejected here, so that the caller gets the error. One of very many
+        # records that surely fits is encoded by the voter: that takes 50 ms, which would block this loop.
         self._waiting.append((batch, None if surely_fits(batch) else encode_entry(batch, 0)))
         if len(self._waiting) == 1:
             assert self._loop is not None
@@ -242,13 +243,16 @@ class RaftQuorum:
             self._call_core(self._core.append, batches)
 
     def take_link(self, link: AcceptedLink) -> None:
-        """Go on with a link that the node has accepted; it is closed while the voter does not run."""
+        """Take over a link that the node accepted; it is closed if the voter does not run."""
         core, call = self._core, self._call_core
         if core is None or call is None or not call(core.take_link, link):
             link.sock.close()
 
     async def teach(self, voter: Voter, timeout_seconds: float) -> None:
-        """Give a node the log until it has all of it, that it may be made a voter; REQUEST_TIMED_OUT."""
+        """Replicate the log to a node until it has caught up, so that it can become a voter.
+
+        REQUEST_TIMED_OUT if that takes too long, NOT_CONTROLLER if this member stops leading.
+        """
         assert self._loop is not None and self._core is not None and self._call_core is not None
         deadline = self._loop.time() + timeout_seconds
         self._call_core(self._core.teach, voter)
@@ -268,14 +272,14 @@ class RaftQuorum:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum any more.")
 
     def hand_over(self) -> None:
-        """Let another voter lead, if one has the whole log."""
+        """Hand leadership to another voter with the whole log, if there is one."""
         if self._core is not None and self._call_core is not None:
             self._call_core(self._core.hand_over)
 
-    # ---- what the voter tells, on its own loop ---------------------------------------------------------
+    # ---- calls of the voter, on its own loop -----------------------------------------------------------
 
     def tell(self, events: Sequence[Callable[[QuorumListener], None]], view: CoreView) -> None:
-        """Hand events to the node's loop, and say that the voter is there, some times a second."""
+        """Pass events to the node's loop, several times per second, so that it knows that the voter runs."""
         self._told_at = time.monotonic()
         self._told.append((events, view))
         if not self._is_telling and self._loop is not None:
@@ -300,20 +304,20 @@ class RaftQuorum:
                 if self.leader_id != known_id:
                     listener.handle_leader_change()
             except Exception as error:
-                # What was told before it has happened and must not be told again; nothing may follow it.
+                # Earlier events have been handled and must not be repeated; none may follow the failed one.
                 self._has_failed = True
                 if self._core is not None and self._call_core is not None:
                     self._call_core(self._core.fail, error)
 
     def set_leading(self, epoch: int) -> None:
-        """Begin (epoch) or end (0) to take batches."""
+        """Begin to accept batches in this epoch, or with 0 stop accepting them."""
         self._leading_epoch = epoch
         if not epoch:
             self._waiting.clear()
 
 
 class _Leading:
-    """The listener, with this quorum's own leadership set before it is told."""
+    """The listener, wrapped so that this quorum's leadership is set before each call about it."""
 
     def __init__(self, quorum: RaftQuorum, listener: QuorumListener) -> None:
         self._quorum = quorum

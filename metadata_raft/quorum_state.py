@@ -1,9 +1,9 @@
-"""The file `quorum-state`: in which term this voter is, and whom it chose there.
+"""The file `quorum-state`, with the term of this voter and its vote in that term.
 
-A voter that forgot its vote could give it twice, and two leaders of one term would follow; so the file is
-replaced as a whole and synced before any message of that term leaves, and one that cannot be read stops the
-start. Name and fields are Kafka's, but for two: what a voter may have lost, and which file this is. A file
-that names another one is a copy, and so is the directory around it.
+A voter that lost its vote could vote twice, and a term would have two leaders. So the file is replaced as a
+whole and synced before any message of that term is sent, and a node does not start with a file that it cannot
+read. Name and fields are Kafka's, with two additions: the acknowledged entries that the voter may have lost,
+and the identity of this file. A file with the identity of another one is a copy, and so is its directory.
 """
 
 import json
@@ -17,14 +17,14 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 QUORUM_STATE: Final = "quorum-state"
 MAX_QUORUM_STATE_BYTES: Final = 4096
 NOBODY: Final = -1
-MAX_TERM: Final = 2**31 - 1  # it is an epoch to Kafka's clients, an int32
+MAX_TERM: Final = 2**31 - 1  # Kafka's clients get it as an epoch, an int32
 _DATA_VERSION: Final = 1
-_LOST: Final = "lostPromise"  # ours: [term, index, end offset]
-_FILE: Final = "fileIdentity"  # ours: "inode:birth in nanoseconds"
+_LOST: Final = "lostPromise"  # not in Kafka: [term, index, end offset]
+_FILE: Final = "fileIdentity"  # not in Kafka: "inode:birth in nanoseconds"
 
 
 class LostPromise(NamedTuple):
-    """The end of the log up to which a voter may have acknowledged entries that its disk does not have."""
+    """The end of a log that a voter may have acknowledged, although its disk does not have it any more."""
 
     term: int
     raft_index: int
@@ -32,16 +32,16 @@ class LostPromise(NamedTuple):
 
 
 class QuorumState(NamedTuple):
-    """The term and the node that got this voter's vote in it, NOBODY if none did."""
+    """The term, and the node that this voter voted for in it, NOBODY if it did not vote."""
 
     term: int
     voted_id: int
-    lost: LostPromise | None = None  # while this voter has no vote because its disk went back
-    copied_from: FileIdentity | None = None  # while it has none because its directory is a copy
+    lost: LostPromise | None = None  # set while this voter may not vote because its disk was restored
+    copied_from: FileIdentity | None = None  # set while it may not vote because its directory is a copy
 
 
 def read_quorum_state(disk: Disk, directory: Path) -> QuorumState | None:
-    """What the file says, None where there is none; KAFKA_STORAGE_ERROR if it is damaged."""
+    """Read the file; None if there is none, KAFKA_STORAGE_ERROR if it is damaged."""
     path = directory / QUORUM_STATE
     if not disk.exists(path):
         return None
@@ -63,7 +63,7 @@ def read_quorum_state(disk: Disk, directory: Path) -> QuorumState | None:
             lost = LostPromise(*lost)
             if not all(type(number) is int and number >= 0 for number in lost):
                 raise ValueError
-        # One that an earlier version wrote names none, and is believed.
+        # A file that an earlier version wrote has no identity, and counts as the original.
         named = identity_of_text(values[_FILE]) if _FILE in values else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise KafkaError(
@@ -78,7 +78,7 @@ def read_quorum_state(disk: Disk, directory: Path) -> QuorumState | None:
 
 
 def write_quorum_state(disk: Disk, directory: Path, state: QuorumState) -> None:
-    """Replace the file; durable when this returns. A copy goes on to name the file that it was made of."""
+    """Replace the file, durably. The file of a copied directory keeps the identity of its original."""
 
     def content_of(own: FileIdentity) -> bytes:
         return json.dumps({**values, _FILE: (state.copied_from or own).as_text()}).encode()

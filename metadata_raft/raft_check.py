@@ -1,7 +1,8 @@
-"""Reads the metadata log and the snapshot of a voter that runs, and says what is damaged.
+"""Checks the metadata log and the snapshots of a running voter for damage.
 
-The voter goes on meanwhile: files that go are passed over, an entry that is being written is not judged, and
-what seems damaged is read a second time. Nothing is changed: a start cuts it off and has it sent again.
+The voter continues meanwhile: removed files are skipped, an entry that is being written is not checked, and a
+file that seems damaged is read a second time. Nothing is changed; the next start cuts off the damage and gets
+the entries again from the leader.
 """
 
 import re
@@ -19,7 +20,7 @@ _FILE: Final = re.compile(r"(\d{20})(\.log|-\d{10}\.checkpoint)")
 
 
 class MetadataDamage(NamedTuple):
-    """The first place in a file that is wrong."""
+    """The first damage in a file."""
 
     path: Path
     position: int
@@ -27,7 +28,7 @@ class MetadataDamage(NamedTuple):
 
 
 def damage_in(directory: Path, disk: Disk) -> Iterator[MetadataDamage]:
-    """Yield what is damaged in the files of a voter; of each file the first place. Blocks; OSError passes."""
+    """Yield the first damage of each file of a voter. Blocks; raises OSError from the disk."""
     if not disk.exists(directory):
         return
     names = sorted(name for name in disk.list_directory(directory) if _FILE.fullmatch(name))

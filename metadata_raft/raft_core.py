@@ -1,8 +1,8 @@
-"""A voter on its own event loop: it turns messages and batches into cycles, and commits into images.
+"""A voter on its own event loop: runs cycles for messages and batches, and makes images of commits.
 
-What is told to the node is made ready here, image and changes included, and handed over in one go per cycle.
-A batch whose records contradict the image is passed over, by every voter alike; one that this program cannot
-know ends the process, because to skip it would be to forget what it said.
+Events for the node are prepared here, with images and changes, and passed to it together once per cycle. A
+batch whose records contradict the image is skipped, by every voter alike. A batch with records that this
+release does not know stops the process, because skipping it would lose a change of the metadata.
 """
 
 import asyncio
@@ -27,27 +27,27 @@ from ottla.metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
 from ottla.metadata_raft.record_codec import MetadataBatch
 from ottla.metadata_raft.voters import Voter, VoterSet
 
-# A timer is set so much later than something is due, since the engine acts only after that moment.
+# The delay of a timer after the due time, since the engine acts only after that time.
 TICK_DELAY_SECONDS: Final = 0.000_1
-AGAIN_SECONDS: Final = 0.02  # until it is looked again at what is due, but could not be done
-FOLLOWER_STATUS_SECONDS: Final = 1.0  # of one that does not lead, and knows its own progress alone
-STATUS_SECONDS: Final = 0.25  # how old the progress of other voters may be where it is shown
-# A voter that has more to catch up with makes one image of it: each costs copies of what it changes.
+AGAIN_SECONDS: Final = 0.02  # before something due that could not be done is tried again
+FOLLOWER_STATUS_SECONDS: Final = 1.0  # the maximal age of a follower's status, which is only about itself
+STATUS_SECONDS: Final = 0.25  # the maximal age of a leader's status, which has all voters' progress
+# A voter with more committed batches to apply makes one image of them: each image copies what it changes.
 MAX_SINGLE_IMAGES: Final = 64
-CLOSE_SECONDS: Final = 1.0  # for what was appended to be committed when the node stops
+CLOSE_SECONDS: Final = 1.0  # the time to commit appended batches when the node stops
 
 log = logging.getLogger(__name__)
 
 
 class SnapshotRule(NamedTuple):
-    """When snapshots are made: after so many bytes, or after so long if anything changed (0: never)."""
+    """The limits that trigger a snapshot: bytes of records, and time if anything changed (0: never)."""
 
     max_record_bytes_between_snapshots: int = 20 * 1024 * 1024
     max_snapshot_interval_ms: int = 3_600_000
 
 
 class CoreSettings(NamedTuple):
-    """Who this voter is and what it found on its disk."""
+    """The identity of this voter, its settings, and the content of its disk."""
 
     voter: Voter
     configured: VoterSet
@@ -55,7 +55,7 @@ class CoreSettings(NamedTuple):
     store: SnapshotStore
     image: MetadataImage
     empty: MetadataImage
-    links: LinkSettings | None  # None: a lone voter, which nobody reaches
+    links: LinkSettings | None  # None: a lone voter without a listener
     snapshots: SnapshotRule
     chance: Random
     unique: Callable[[int], bytes]
@@ -63,13 +63,13 @@ class CoreSettings(NamedTuple):
 
 
 class NodeSide(Protocol):
-    """The loop of the node, as seen from here."""
+    """The node's side of the voter."""
 
     def tell(self, events: Sequence[Callable[[QuorumListener], None]], view: "CoreView") -> None: ...
 
 
 class CoreView(NamedTuple):
-    """What the node may know between two cycles."""
+    """The state of the voter that the node can read between two cycles."""
 
     leader_id: int
     epoch: int
@@ -77,7 +77,7 @@ class CoreView(NamedTuple):
 
 
 class _NoLinks:
-    """Of a lone voter."""
+    """The links of a lone voter: none."""
 
     def send(self, node_id: int, frame: bytes) -> None:
         return
@@ -87,7 +87,7 @@ class _NoLinks:
 
 
 class RaftCore:
-    """Everything but `submit` is called on its own loop."""
+    """A voter and its links. All methods are called on its own loop."""
 
     def __init__(self, settings: CoreSettings, node: NodeSide) -> None:
         self._settings = settings
@@ -95,12 +95,10 @@ class RaftCore:
         self._image = settings.image
         self._applied_index = settings.store.start.raft_index
         self._snapshot_ms = settings.image.timestamp_ms
-        self._own: dict[
-            int, MetadataBatch
-        ] = {}  # what this leader appended, by index: it need not be decoded
+        self._own: dict[int, MetadataBatch] = {}  # index -> batch appended by this leader, not decoded again
         self._events: list[Callable[[QuorumListener], None]] = []
         self._is_scheduled = False
-        self._ticks_at = inf  # for which the timer is set
+        self._ticks_at = inf  # the time for which the timer is set
         self._is_closing = self._is_started = False
         self._told_status: QuorumStatus | None = None
         self._status: QuorumStatus | None = None
@@ -115,10 +113,10 @@ class RaftCore:
     # ---- start and stop --------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Be a voter until `close`; whatever ends it otherwise is fatal to the node."""
+        """Run the voter until `close`; any error is fatal to the node."""
         settings = self._settings
         self._loop = asyncio.get_running_loop()
-        # The library has one clock for the whole process, and a simulation may have left its own.
+        # The library has one clock for the whole process, and a simulation may have set another one.
         use_clock(self._loop.time)
         self._ended = self._loop.create_future()
         links: Links = _NoLinks()
@@ -160,7 +158,7 @@ class RaftCore:
                     child.cancel()
 
     def close(self) -> None:
-        """Hand over what this voter leads, and end when what was appended is committed, or soon."""
+        """Hand over leadership, and end when appended batches are committed, or after CLOSE_SECONDS."""
         self._is_closing = True
         if self._is_started:
             self.member.engine.hand_over()
@@ -168,7 +166,7 @@ class RaftCore:
             self._wake()
 
     def take_link(self, link: AcceptedLink) -> None:
-        """Go on with a link that another loop has accepted."""
+        """Take over a link that the node's loop accepted."""
         if self.links is None:
             link.sock.close()
         else:
@@ -185,7 +183,7 @@ class RaftCore:
             ) from None
 
     def fail(self, error: BaseException) -> None:
-        """The node cannot take what it is told: nothing may go on."""
+        """Stop the voter, because the node could not handle an event."""
         self._end(error)
 
     def _end(self, error: BaseException | None = None) -> None:
@@ -197,7 +195,10 @@ class RaftCore:
             self._ended.set_exception(error)
 
     def _guarded(self, action: Callable[..., object], *arguments: object) -> None:
-        """Do something for a link, and look at what follows; only a malformed message is the link's fault."""
+        """Call a function for a link and schedule a cycle.
+
+        A KafkaError, for a malformed message, is raised to the link; any other error ends the voter.
+        """
         try:
             action(*arguments)
         except KafkaError:
@@ -207,14 +208,14 @@ class RaftCore:
         self._wake()
 
     def _due_at(self) -> float:
-        """Return when the next cycle has something to do, should nothing come before."""
+        """Return the time at which the next cycle is due if nothing arrives before."""
         status_at = self._status_at + self._status_seconds
         if self.links is None and self.member.engine.is_leading:
-            return status_at  # alone, it owes nobody a heartbeat
+            return status_at  # a lone voter sends no heartbeats
         return min(status_at, self.member.due_at)
 
     def _tick(self) -> None:
-        # By the timer itself: each further turn of this loop would ask the node's thread for the interpreter.
+        # The cycle runs in the timer's own turn: each further turn would take the GIL from the node's thread.
         self._ticks_at = inf
         if not self._is_scheduled and self._due_at() < self._loop.time():
             self._cycle()
@@ -222,7 +223,7 @@ class RaftCore:
             self._set_timer()
 
     def _set_timer(self) -> None:
-        """Have `_tick` called when something is due. A timer that is early is kept, and set again by it."""
+        """Set the timer for the next due time; an earlier timer is kept, and set again by `_tick`."""
         ticks_at, now = self._due_at() + TICK_DELAY_SECONDS, self._loop.time()
         if ticks_at <= now:
             ticks_at = now + AGAIN_SECONDS
@@ -254,11 +255,12 @@ class RaftCore:
         if self._is_closing and not waits:
             self._end()
 
-    # ---- what the node asks ----------------------------------------------------------------------------
+    # ---- calls of the node -----------------------------------------------------------------------------
 
     def append(self, batches: Sequence[tuple[MetadataBatch, bytes | None]]) -> None:
-        """Append what the node decided while it led, encoded here where the node left that to the voter; what
-        comes too late is dropped, and was told so.
+        """Append the batches that the node decided as leader, encoding those that the node did not encode.
+
+        Batches that come after the end of leadership are dropped: the resignation has failed them already.
         """
         try:
             for batch, encoded in batches:
@@ -266,7 +268,7 @@ class RaftCore:
                 self._own[self.member.journal.last.raft_index] = batch
         except KafkaError as error:
             if error.code is not ErrorCode.NOT_CONTROLLER:
-                # The node counts on it: what it decides from here on would not follow the log.
+                # The node relies on the append: its next decisions would not follow the log.
                 log.error(
                     "A change of the metadata does not follow its log, so this "
                     "node gives up leadership of the quorum: %s",
@@ -278,18 +280,18 @@ class RaftCore:
         self._wake()
 
     def teach(self, voter: Voter) -> None:
-        """Send a node the log, that it may become a voter."""
+        """Replicate the log to a node, so that it can become a voter."""
         self.member.add_learner(voter)
         if self.links is not None:
             self.handle_voters(self.member.voters.with_voter(voter))
         self._wake()
 
     def hand_over(self) -> None:
-        """Let another voter lead, if one has the whole log."""
+        """Hand leadership to another voter with the whole log, if there is one."""
         self.member.engine.hand_over()
         self._wake()
 
-    # ---- what the member tells -------------------------------------------------------------------------
+    # ---- calls of the member ---------------------------------------------------------------------------
 
     def handle_entries(self, entries: Sequence[JournalEntry]) -> None:
         assert entries[0].raft_index == self._applied_index + 1, "an entry is missing"
@@ -306,7 +308,7 @@ class RaftCore:
         return own if own is not None and own.epoch == entry.term else open_entry(entry.batch)
 
     def _apply(self, batch: MetadataBatch) -> None:
-        assert batch.base_offset == self._image.version + 1, "offsets and entries part"
+        assert batch.base_offset == self._image.version + 1, "offsets and entries diverge"
         self._image, changes = apply_batch(self._image, batch)
         image = self._image
         self._events.append(lambda listener: listener.handle_commit(batch, image, changes))
@@ -348,7 +350,7 @@ class RaftCore:
 
     def handle_voters(self, voters: VoterSet) -> None:
         if self.links is not None:
-            # Where the settings say that a voter is, it is; the log may remember an older place.
+            # The addresses in the settings take precedence; those in the log may be older.
             here = self._settings.configured.by_id
             self.links.dial(
                 VoterSet.of(
@@ -390,7 +392,7 @@ class RaftCore:
 
         self._loop.run_in_executor(None, job).add_done_callback(finished)
 
-    # ---- what the node is told -------------------------------------------------------------------------
+    # ---- events for the node ---------------------------------------------------------------------------
 
     def _tell(self) -> None:
         events, status = self._events, self._current_status()
@@ -399,9 +401,9 @@ class RaftCore:
             self._node.tell(events, CoreView(status.leader_id, status.epoch, status))
 
     def _current_status(self) -> QuorumStatus:
-        """The same object while nothing has changed; the progress of others is looked at now and then.
+        """Return the status, the same object if nothing changed; others' progress is updated periodically.
 
-        The own row goes with the high watermark: nobody has committed what its own log does not reach.
+        The own row changes with the high watermark, which is never beyond the own log end offset.
         """
         engine, voters = self.member.engine, self.member.voters
         status, end_offset = self._status, self._image.version + 1
@@ -476,20 +478,20 @@ class RaftCore:
         return self._settings.now_ms() - int((self.member.engine.now() - at) * 1000)
 
     def unlinked(self) -> Mapping[int, str]:
-        """`RaftLinks.unlinked`."""
+        """Return `RaftLinks.unlinked()`; a voter without links has none."""
         return {} if self.links is None else self.links.unlinked()
 
     def waits_for(self) -> str | None:
-        """Which voters are missed, by their links or their votes; None if none are."""
+        """Return which voters are missing, by their links or their votes; None if no voter is."""
         return None if self.links is None else self.links.waits_for() or self.member.election.waits_for()
 
     def endpoint_of(self, node_id: int) -> Endpoint | None:
-        """Where a voter's broker serves other brokers."""
+        """Return the address of a voter's broker for other brokers; None if it is unknown."""
         return None if self.links is None else self.links.endpoints.get(node_id)
 
 
 def apply_batch(image: MetadataImage, batch: MetadataBatch) -> tuple[MetadataImage, MetadataChanges]:
-    """The image after one committed batch; one that contradicts the image changes nothing in it."""
+    """Return the image after a committed batch; one that contradicts the image changes only the offset."""
     try:
         return replay_batch(image, batch)
     except KafkaError as error:

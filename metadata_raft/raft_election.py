@@ -1,12 +1,14 @@
-"""Elections beside the engine's: PreVote, and whose vote counts.
+"""The parts of elections that the engine lacks: PreVote, and the rule which votes count.
 
-Before a voter begins a term it asks whether it would win (Raft dissertation, 9.6). Nobody grants it who hears
-from a leader, so a voter that was cut off comes back without deposing anybody. Votes count once a voter, and
-only from the very disk that the log names: one that was lost has forgotten what it promised.
+Before a voter begins a term, it asks whether it would win (Raft dissertation, 9.6). A voter that hears from a
+leader does not grant that, so a voter that was disconnected comes back without deposing a leader. Each voter
+has one vote, and only with the directory that the log names: a new disk does not know the promises made with
+the lost one.
 
-A voter whose directory is a copy may have forgotten as much. Its vote says so, and counts only where all
-voters choose the same one: that one has whatever survived anywhere. It may stand itself under this rule, in a
-term that is new to all of them, and counts only what was granted to this very start of it.
+A voter whose directory is a copy may not know its promises either. Its vote says so, and counts only if all
+voters choose the same candidate, which then has everything that any voter has. Such a voter may stand itself
+under this rule, in a term that is new to all voters, and counts only votes that were granted to its current
+start.
 """
 
 import logging
@@ -30,20 +32,21 @@ from ottla.metadata_raft.voters import Voter, VoterSet
 
 log = logging.getLogger(__name__)
 
-HINDRANCE_SECONDS: Final = 2.0  # after which the log says why a majority elects nobody
-COURTESY_SECONDS: Final = 0.15  # in which a voter whom another one asked lets it try
+HINDRANCE_SECONDS: Final = 2.0  # before the log says why a majority does not elect a leader
+COURTESY_SECONDS: Final = 0.15  # the time for which a voter that granted a PreVote does not stand itself
 
 
 class _Round(NamedTuple):
     term: int
-    granted: dict[
-        int, int
-    ]  # by whom, and the copy id that came with it: 0 from those who know what they promised
+    granted: dict[int, int]  # node id -> copy id of its answer, 0 if the voter knows its promises
     began_at: float = NEVER
 
 
 class Election:
-    """`own` is this voter, `voters()` are those that count now; `post(node_id, message)` queues a message."""
+    """The elections of one voter, `own`.
+
+    `voters()` returns the current voters; `post(node_id, message)` queues a message.
+    """
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class Election:
         note_copy: Callable[[int, int, int], None],
         post: Callable[[int, RaftMessage], None],
     ) -> None:
-        self._note_copy = note_copy  # (node id, copy id, first entry that was appended after it was told)
+        self._note_copy = note_copy  # (node id, copy id, first entry appended after the copy was reported)
         self._own = own
         self._engine = engine
         self._journal = journal
@@ -67,10 +70,10 @@ class Election:
         self._post = post
         self._round: _Round | None = None
         self._votes = _Round(0, {})
-        self._hindrance: str | None = None  # why the last votes were not enough though they were a majority
-        self._hindered_at = NEVER  # since when it has been so
+        self._hindrance: str | None = None  # the reason why the votes of a majority were not sufficient
+        self._hindered_at = NEVER  # the time since which it has been so
         self._has_said = False
-        self.answered_copy_id = 0  # of the candidate whose request is being judged
+        self.answered_copy_id = 0  # of the candidate whose request is being handled
 
     def before_tick(self) -> None:
         """Let the engine stand for election only after a PreVote, or when the leader asked it to."""
@@ -82,14 +85,14 @@ class Election:
         )
 
     def _may_stand(self, voters: VoterSet) -> bool:
-        """Now that the deadline has passed; asks the others if that is due."""
+        """Return True if this voter may stand now, after its deadline; else begin a PreVote if it is due."""
         engine = self._engine
         if not voters.has(self._own.node_id, self._own.directory_id):
-            # A disk that came after the one which the log names does not know what that one promised.
+            # A disk other than the one that the log names does not know the promises of that one.
             engine.postpone_election()
             return False
         if not self._promises.is_kept:
-            # Others may lack what this voter acknowledged, and it cannot give it to them.
+            # Other voters may lack entries that this one acknowledged and lost itself.
             engine.is_handed_leadership = False
             engine.postpone_election()
             return False
@@ -112,7 +115,7 @@ class Election:
 
     def _begin_round(self, voters: VoterSet) -> None:
         engine, last = self._engine, self._journal.last
-        # Where no majority is left no election ever ends, and who was silent for so long leads nobody.
+        # A leader that was silent for this long leads no majority, and without a majority no election ends.
         if self._round is not None and engine.leader_id < 0:
             self._note_hindrance(self._round.granted)
         engine.forget_leader()
@@ -134,13 +137,13 @@ class Election:
                 )
 
     def _has_won(self, asked: _Round) -> bool:
-        """A majority; of a new quorum everybody, because an empty disk may be one that was lost."""
-        # What was promised before a leader was heard does not depose that leader.
+        """Return True if a majority granted it; in a new quorum all, as an empty disk may be a lost one."""
+        # Answers from before a leader was heard must not depose that leader.
         is_current = asked.term == self._engine.term + 1 and asked.began_at > self._follower.heard_at
         return is_current and self._is_enough(asked.granted, needs_all=not self._voters().is_settled)
 
     def _is_enough(self, granted: Mapping[int, int], *, needs_all: bool) -> bool:
-        """Return whether these and this voter are all voters, or a majority that knows what it promised."""
+        """Return True if these and this voter are all voters, or a majority that knows its promises."""
         voters = self._voters()
         known = {**granted, self._engine.node_id: self._promises.copy_id}
         if all(one.node_id in known for one in voters):
@@ -149,9 +152,9 @@ class Election:
         return not needs_all and not self._promises.copy_id and sure > len(voters) // 2
 
     def handle_lost_leader(self) -> None:
-        """The link to the leader broke: most likely it is dead, and others that lost it too will say so.
+        """Stand for election soon, because the link to the leader was lost and it is probably dead.
 
-        They ask for votes one after the other, by their ids, so that one is elected before the next asks.
+        The voters wait in the order of their ids, so that one is elected before the next one stands.
         """
         self._follower.heard_at = NEVER
         others = sorted(one.node_id for one in self._voters() if one.node_id != self._engine.leader_id)
@@ -159,7 +162,7 @@ class Election:
         self._engine.wait_briefly(others.index(own) if own in others else len(others))
 
     def _note_hindrance(self, granted: Mapping[int, int]) -> None:
-        """After a round that was not won: say once why a majority of the voters elects nobody."""
+        """After a round that was not won, log once why a majority of the voters does not elect a leader."""
         known = {**granted, self._engine.node_id: self._promises.copy_id}
         copied = [one.node_id for one in self._voters() if known.get(one.node_id)]
         missing = [one.node_id for one in self._voters() if one.node_id not in known]
@@ -174,19 +177,19 @@ class Election:
         )
         if self._hindrance != before:
             self._hindered_at, self._has_said = self._engine.now(), False
-        # Voters that start together miss each other for a moment.
+        # Voters that start at the same time are not connected for a moment.
         if not self._has_said and self._engine.now() - self._hindered_at >= HINDRANCE_SECONDS:
             self._has_said = True
             log.warning("No leader can be elected. %s", self._hindrance)
 
     def waits_for(self) -> str | None:
-        """Return whose votes are missing where a majority is there and does not count; None otherwise."""
+        """Return which votes are missing if a majority is present but not sufficient; else None."""
         return None if self._engine.leader_id >= 0 else self._hindrance
 
     # ---- messages --------------------------------------------------------------------------------------
 
     def handle_pre_vote(self, node_id: int, request: PreVote) -> None:
-        """Say whether this voter would vote for the peer."""
+        """Answer the peer if this voter would vote for it."""
         engine = self._engine
         if request.term < engine.term + _is_copy(request):
             self._post(node_id, TermHint(term=engine.term))
@@ -200,11 +203,11 @@ class Election:
                     term=request.term, copy_id=self._promises.copy_id, candidate_copy_id=request.copy_id
                 ),
             )
-            # Two that stand at once may split the votes and lose a whole timeout.
+            # Two candidates at once may split the votes and lose a whole timeout.
             engine.election_deadline = max(engine.election_deadline, engine.now() + COURTESY_SECONDS)
 
     def handle_pre_vote_granted(self, node_id: int, reply: PreVoteGranted) -> None:
-        """Count it; with enough of them the election begins with the next tick."""
+        """Count a granted PreVote; with a majority, the election begins in the next tick."""
         asked = self._round
         if asked is None or reply.term != asked.term or reply.candidate_copy_id != self._promises.copy_id:
             return
@@ -213,11 +216,11 @@ class Election:
             self._engine.stand_for_election()
 
     def handle_request_vote(self, node_id: int, request: RequestVote) -> None:
-        """Vote, or be silent; the engine decides, but for a peer that lacks what this disk has lost."""
+        """Let the engine decide on a vote, unless the peer lacks entries that this voter acknowledged."""
         if (request.last_term, request.last_index) < self._promises.end and not self._promises.is_kept:
             return
         if request.term < self._engine.term + _is_copy(request):
-            return  # It may have led this very term, and have forgotten what it said then.
+            return  # A copy may have led this term, and have lost its entries.
         self.answered_copy_id = request.copy_id
         self._engine.receive(
             node_id,
@@ -230,7 +233,7 @@ class Election:
         )
 
     def handle_vote(self, node_id: int, reply: VoteGranted) -> None:
-        """Count a vote once; a learner has none."""
+        """Count a vote once; learners have none."""
         engine = self._engine
         if reply.term != engine.term or node_id not in self._voters():
             return
@@ -238,7 +241,7 @@ class Election:
             return
         if self._votes.term != reply.term:
             self._votes = _Round(reply.term, {})
-        # One that knew what it promised did promise it, whatever became of its disk since.
+        # A vote by a voter that knew its promises stays valid, even if its disk was restored since.
         self._votes.granted[node_id] = min(reply.copy_id, self._votes.granted.get(node_id, reply.copy_id))
         if self._is_enough(self._votes.granted, needs_all=False):
             for _ in self._votes.granted:
@@ -246,23 +249,23 @@ class Election:
             self._tell_copies()
 
     def _tell_copies(self) -> None:
-        """Note that those who voted with a copied directory did so before the first entry of this reign."""
+        """Note that votes with a copied directory were given before the first entry of this term."""
         first = self._journal.last.raft_index
         for node_id, copy_id in self._votes.granted.items():
             if copy_id and self._engine.is_leading:
                 self._note_copy(node_id, copy_id, first)
 
     def handle_term_hint(self, hint: TermHint) -> None:
-        """Somebody knows a higher term."""
+        """Adopt the higher term of another voter."""
         if hint.term > self._engine.term:
             self._engine.adopt_term(hint.term)
 
 
 def _listed(node_ids: Iterable[int]) -> str:
-    """Return ids as they are read."""
+    """Return ids as text, separated by commas."""
     return ", ".join(map(str, node_ids))
 
 
 def _is_copy(request: PreVote | RequestVote) -> bool:
-    """Return whether the candidate stands with a copied directory: then in a term that is new to all."""
+    """Return True if the candidate has a copied directory, so that its term must be new to all voters."""
     return request.copy_id != 0

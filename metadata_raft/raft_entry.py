@@ -1,10 +1,10 @@
-"""One entry of the replicated log: a record batch of Kafka's with its Raft index and term inside.
+"""Encodes and checks the entries of the replicated log: Kafka's record batches with a Raft index and term.
 
-An entry is either one encoded MetadataBatch or a control batch of the quorum itself. Kafka's header has
-fields that a metadata log does not use; there the entry keeps, under the batch's CRC, what Raft must know of
-it: `producer_id` is the index, `base_sequence` the term (which `partition_leader_epoch`, outside the CRC,
-repeats) and `producer_epoch` its place in the group that was written with one sync. A log of the time before
-the quorum has none of these; its batches are counted.
+An entry is either one encoded MetadataBatch or a control batch of the quorum itself. The header of a batch
+has fields that a metadata log does not use. An entry has Raft's values there, under the batch's CRC:
+`producer_id` is the index, `base_sequence` the term (repeated in `partition_leader_epoch`, outside the CRC),
+and `producer_epoch` the entry's place in the group that was written with one sync. In a log that was written
+before the quorum existed, these fields are empty, and the index of a batch is its number.
 """
 
 import logging
@@ -32,10 +32,11 @@ from ottla.metadata_raft.record_codec import (
 from ottla.metadata_raft.records import NoOpRecord, PartitionRecord, RaftVotersRecord
 from ottla.metadata_raft.voters import VoterSet, voters_of_record
 
-MAX_GROUP: Final = 2**15 - 1  # entries that one sync may cover; their place is an int16
-# From so many records on, a batch is looked at whether it can be encoded beside the node's loop: 5 us each.
+MAX_GROUP: Final = 2**15 - 1  # entries that one sync may cover; the place is an int16
+# Larger batches may be encoded outside the node's loop, if they surely fit: that takes 5 us a record.
 MANY_RECORDS: Final = 500
-# The most that a new partition takes, and each of its replicas: in four lists of ids, and as a directory.
+# The maximal size of a new partition's record, and of each replica in it: in four lists of ids, and a
+# directory.
 PARTITION_BYTES: Final = 200
 REPLICA_BYTES: Final = 40
 _INT16 = struct.Struct(">h")
@@ -52,19 +53,19 @@ log = logging.getLogger(__name__)
 
 
 class EntryHeader(NamedTuple):
-    """What Raft knows of an entry without opening it."""
+    """Raft's values of an entry, read without decoding it."""
 
-    raft_index: int  # -1 in a log of the time before the quorum
+    raft_index: int  # -1 in a log that was written before the quorum existed
     term: int
     base_offset: int
     next_offset: int
     size_bytes: int
-    group_place: int  # 0 or less begins a group that was synced as a whole
+    group_place: int  # 0 or less for the first entry of a group with one sync
     is_control: bool
 
 
 def encode_entry(batch: MetadataBatch, index: int) -> bytes:
-    """The entry that holds one command's records; POLICY_VIOLATION when it is larger than a log may hold."""
+    """Return the entry with one command's records; POLICY_VIOLATION if it exceeds MAX_BATCH_BYTES."""
     encoded = build_batch(
         [
             (None, encode_record(record, batch.metadata_version), batch.timestamp_ms, ())
@@ -86,8 +87,9 @@ def encode_entry(batch: MetadataBatch, index: int) -> bytes:
 
 
 def surely_fits(batch: MetadataBatch) -> bool:
-    """Return whether a batch of very many partitions makes an entry that is small enough, as a look at their
-    replicas tells; False where that is not known.
+    """Return True if a batch of very many partitions certainly makes an entry within MAX_BATCH_BYTES.
+
+    The estimate counts the replicas; False means that the size is unknown.
     """
     records = batch.records
     if len(records) < MANY_RECORDS:
@@ -104,7 +106,7 @@ def surely_fits(batch: MetadataBatch) -> bool:
 def encode_leader_change(
     *, leader_id: int, voters: VoterSet, index: int, term: int, base_offset: int, timestamp_ms: int
 ) -> bytes:
-    """The entry with which a reign begins."""
+    """Return the first entry of a term."""
     return bytes(
         build_batch(
             [
@@ -126,7 +128,7 @@ def encode_leader_change(
 
 
 def check_entry(content: ByteSource, position: int = 0) -> EntryHeader:
-    """The header of the entry at `position`, proven whole by its length and CRC; CORRUPT_MESSAGE if not."""
+    """Return the header of the entry at `position`; CORRUPT_MESSAGE if its length or CRC is wrong."""
     header = check_batch(content, position)
     if header.size_bytes > MAX_BATCH_BYTES:
         raise KafkaError(
@@ -156,7 +158,7 @@ def check_entry(content: ByteSource, position: int = 0) -> EntryHeader:
 
 
 def peek_entry(entry: ByteSource) -> EntryHeader:
-    """The header of an entry that was checked before."""
+    """Return the header of an entry that was checked before."""
     return _entry_header(read_header(entry))
 
 
@@ -173,7 +175,7 @@ def _entry_header(header: BatchHeader) -> EntryHeader:
 
 
 def check_sequence(entries: Sequence[bytes], *, after_index: int, after_term: int) -> list[EntryHeader]:
-    """The headers of entries from another voter; CORRUPT_MESSAGE unless each follows the one before."""
+    """Return the headers of entries from another voter; CORRUPT_MESSAGE if they are not consecutive."""
     headers: list[EntryHeader] = []
     index, term, offset = after_index, after_term, -1
     for entry in entries:
@@ -193,10 +195,10 @@ def check_sequence(entries: Sequence[bytes], *, after_index: int, after_term: in
 
 
 def open_entry(entry: bytes) -> MetadataBatch:
-    """What the entry says; UNSUPPORTED_VERSION if this version of the program cannot know it.
+    """Return the batch of an entry; UNSUPPORTED_VERSION if this release does not know its records.
 
-    The beginning of a reign is a NoOpRecord to everybody but the quorum. So are records that nobody can read
-    although their CRC is right: every voter has the same, and none may end because of them.
+    The first entry of a term is a NoOpRecord outside the quorum. So are unreadable records with a valid CRC:
+    every voter has the same ones, and no voter may stop because of them.
     """
     try:
         batch, header = decode_batch(entry)
@@ -213,9 +215,9 @@ def open_entry(entry: bytes) -> MetadataBatch:
 
 
 def voters_of(entry: bytes) -> VoterSet | None:
-    """The voters that the entry names in its first record, None if it does not."""
-    # Nearly no entry does, so the others are told apart without being opened: the value of the first record
-    # begins with its frame.
+    """Return the voters in the first record of an entry; None if it is a record of another type."""
+    # Very few entries have voters, so the others are recognised without decoding, by the frame with which the
+    # value of the first record begins.
     if entry.find(_VOTERS_FRAME, HEADER_SIZE, HEADER_SIZE + _MAX_BEFORE_VALUE + len(_VOTERS_FRAME)) < 0:
         return None
     if read_header(entry).is_control:
@@ -229,7 +231,7 @@ def voters_of(entry: bytes) -> VoterSet | None:
 
 
 def with_index(entry: ByteSource, raft_index: int) -> bytes:
-    """The entry at another place in the log."""
+    """Return the entry with another index."""
     placed = bytearray(entry)
     _INT64.pack_into(placed, _PRODUCER_ID_POSITION, raft_index)
     _UINT32.pack_into(placed, _CRC_POSITION, computed_crc(placed, 0, len(placed)))
@@ -237,7 +239,7 @@ def with_index(entry: ByteSource, raft_index: int) -> bytes:
 
 
 def placed_in_group(entry: ByteSource, place: int) -> bytes:
-    """The entry as it is written: `place` behind the first one of its sync."""
+    """Return the entry as it is written, `place` entries after the first one of its sync."""
     placed = bytearray(entry)
     _INT16.pack_into(placed, _PRODUCER_EPOCH_POSITION, place)
     _UINT32.pack_into(placed, _CRC_POSITION, computed_crc(placed, 0, len(placed)))

@@ -1,7 +1,8 @@
-"""The follower's side: entries and snapshots from whoever leads, by the book (Raft, figures 2 and 13).
+"""The follower's side of replication: takes entries and snapshots from the leader (Raft, figures 2 and 13).
 
-Only what conflicts is cut off, never below the commit; the commit never moves past what this very message
-proved to be the leader's. A snapshot is taken only when it is ahead of the commit, and only whole.
+Only conflicting entries are truncated, never below the commit index. The commit index never moves past the
+entries that the current message proved to be the leader's. A snapshot is installed only if it is ahead of the
+commit index, and only as a whole.
 """
 
 from collections.abc import Callable
@@ -25,14 +26,14 @@ NEVER: Final = float("-inf")
 
 
 class SnapshotInstaller(Protocol):
-    """Stores a whole snapshot somewhere else than on the loop, and says so later."""
+    """A store of complete snapshots that works outside the loop."""
 
     def install(self, content: bytes, chunk: SnapshotChunk, done: Callable[[bool], None]) -> None:
-        """`done(True)` once the snapshot is in place and applied, `done(False)` if it was not taken."""
+        """Call `done(True)` once the snapshot is stored and applied, or `done(False)` if it was rejected."""
 
 
 class Follower:
-    """Answers leaders; `post(node_id, message)` queues a message that leaves after the next sync."""
+    """The follower's role of a voter; `post(node_id, message)` queues a message for after the next sync."""
 
     def __init__(
         self,
@@ -49,11 +50,11 @@ class Follower:
         self._installer = installer
         self._post = post
         self._receiver = SnapshotReceiver()
-        self._installing_index = 0  # the snapshot that is being stored just now
-        self.heard_at = NEVER  # when a leader was last there, in the engine's seconds
+        self._installing_index = 0  # the last index of the snapshot that is being stored
+        self.heard_at = NEVER  # the time of a leader's last message, in the engine's seconds
 
     def handle_append(self, node_id: int, request: AppendEntries) -> None:
-        """Take entries; CORRUPT_MESSAGE if they are not what a voter sends."""
+        """Append entries from the leader; CORRUPT_MESSAGE if they are not valid."""
         if not self._follow(node_id, request.term):
             return
         journal, commit_index = self._journal, self._engine.commit_index
@@ -66,7 +67,7 @@ class Follower:
         previous_index, previous_term = request.previous_index, request.previous_term
         skipped = min(max(0, journal.first.raft_index - previous_index), len(batches))
         if previous_index < journal.first.raft_index:
-            # What lies below is committed and in a snapshot, so it is the same.
+            # Entries below are committed and in a snapshot, so they are the same.
             previous_index, previous_term = journal.first.raft_index, journal.first.term
         if previous_index > journal.last.raft_index:
             self._reply(node_id, request, next_index=journal.last.raft_index + 1, success=False)
@@ -92,7 +93,7 @@ class Follower:
         self._reply(node_id, request, next_index=proven_index + 1, success=True)
 
     def _conflict_start(self, raft_index: int) -> int:
-        """The first entry of the term that stands at `raft_index` here: the leader has none of them."""
+        """Return the first entry of the term at `raft_index`; the leader has no entry of that term here."""
         journal, term = self._journal, self._journal.term_at(raft_index)
         lowest = max(self._engine.commit_index, journal.first.raft_index) + 1
         while raft_index > lowest and journal.term_at(raft_index - 1) == term:
@@ -112,10 +113,10 @@ class Follower:
         )
 
     def _follow(self, node_id: int, term: int) -> bool:
-        """Whether the peer leads; whoever does not is told the term."""
+        """Follow the peer if it leads; else answer with the term and return False."""
         engine = self._engine
         if term < engine.term:
-            # Silence would keep it outside for ever: nobody with an old term is asked for a vote.
+            # Without an answer it would keep its old term for ever, as it gets no requests for votes.
             self._post(node_id, TermHint(term=engine.term))
             return False
         if term > engine.term:
@@ -131,7 +132,7 @@ class Follower:
         return True
 
     def handle_chunk(self, node_id: int, chunk: SnapshotChunk) -> None:
-        """Take a piece of a snapshot."""
+        """Add a chunk of a snapshot, and install the snapshot once it is complete."""
         if chunk.last_term > chunk.term:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A snapshot has an epoch that has not begun.")
         if not self._follow(node_id, chunk.term):

@@ -1,9 +1,9 @@
-"""The gate of one voter: which message is heard, and when one leaves.
+"""Checks the messages that a voter receives, and orders those that it sends.
 
-Heard is only who has shown who it is, in messages of our own kinds, well-formed. Answers count only in the
-term in which they were asked for, and only from a voter with the very disk that the log names, or from one
-that is being made a voter. Entries leave at once, beside this node's own sync; everything that promises
-something, a vote or an acknowledgement, leaves after it.
+Only well-formed messages from authenticated peers are handled. Answers count only in the term of their
+request, and only from a voter with the directory that the log names, or from a node that is becoming a voter.
+Entries are sent at once, in parallel to this node's own sync; promises, which are votes and acknowledgements,
+after it.
 """
 
 import logging
@@ -36,19 +36,20 @@ from ottla.metadata_raft.raft_replication import Replication
 
 log = logging.getLogger(__name__)
 
-# By how much peers may raise the term of this voter: at once, and a second. A term needs an election, and an
-# election a tenth of a second, so that a voter may have been away for twenty days of nothing but elections.
+# The limit by which peers may raise the term of this voter: at once, and per second. A term takes an
+# election, and an election a tenth of a second, so a voter may have been away for twenty days of continuous
+# elections.
 TERM_RISE_BURST: Final = 2**24
 TERM_RISE_PER_S: Final = 100
 
-# Sent without waiting for the sync: they promise nothing that is not on disk already.
+# Sent before the sync, because they promise nothing that is not on disk already.
 _EARLY: Final = (AppendEntries, SnapshotChunk)
-# Asked or granted for a term that has not begun.
+# Messages about a term that has not begun.
 _PROMISES: Final = (PreVote, PreVoteGranted)
 
 
 class Peer(NamedTuple):
-    """Another node as its link proved it."""
+    """Another node, as authenticated by its link."""
 
     node_id: int
     directory_id: bytes
@@ -58,54 +59,54 @@ class Links(Protocol):
     """The connections to other voters."""
 
     def send(self, node_id: int, frame: bytes) -> None:
-        """Hand a frame to the link, if there is one; nothing says whether it arrives."""
+        """Send a frame over the link, if there is one; it may not arrive."""
 
     def has_room(self, node_id: int) -> bool:
-        """Whether there is a link and it is not clogged."""
+        """Return True if there is a link and its buffer is not full."""
 
 
 class Membership(Protocol):
-    """Who counts, now."""
+    """The current voters and learners."""
 
     def counts(self, peer: Peer) -> bool: ...
 
     @property
     def is_lone(self) -> bool:
-        """Whether nobody else votes."""
+        """True if this node is the only voter."""
 
     def meet_another_quorum(self, peer: Peer, term: int) -> None:
-        """A node of this cluster is in a term that the lone voter has not begun."""
+        """Handle a message from a node of this cluster in a term that the lone voter has not begun."""
 
 
 class _TermAllowance:
-    """How far peers may raise the term: one that is mad could use all of them up in an instant."""
+    """The limit by which peers may raise the term: a faulty one could use up all terms at once."""
 
     def __init__(self) -> None:
         self._left = TERM_RISE_BURST
         self._counted_at = 0.0
 
     def left(self, now: float) -> int:
-        """At this moment, in the engine's seconds."""
+        """Return the allowance at this time, in the engine's seconds."""
         grown = int((now - self._counted_at) * TERM_RISE_PER_S)
         if grown > 0:
             self._left, self._counted_at = min(self._left + grown, TERM_RISE_BURST), now
         return self._left
 
     def use(self, rise: int) -> None:
-        """So much of it is gone."""
+        """Subtract a rise of the term."""
         self._left -= rise
 
 
 class Guard:
-    """Queues what leaves, judges what arrives."""
+    """The inbound checks and the outbound queue of one voter."""
 
     def __init__(self, links: Links, membership: Membership) -> None:
         self._links = links
         self._membership = membership
         self._waiting: list[tuple[int, RaftMessage]] = []
         self._allowance = _TermAllowance()
-        self._led: tuple[int, Peer | None] = (0, None)  # the last term that had a leader, and who it was
-        self.refused: Counter[str] = Counter()  # why messages were not heard
+        self._led: tuple[int, Peer | None] = (0, None)  # the last term with a known leader, and that leader
+        self.refused: Counter[str] = Counter()  # rejected messages by reason
         self.engine: RaftEngine
         self.election: Election
         self.follower: Follower
@@ -119,7 +120,7 @@ class Guard:
         self._waiting.append((node_id, message))
 
     def post_from_engine(self, node_id: int, message: dict[str, Any]) -> None:
-        """Translate one of the engine's own messages; those that we replace never leave."""
+        """Translate one of the engine's own messages; messages with a replacement are not sent."""
         match message["type"]:
             case "request_vote":
                 self.post(
@@ -146,13 +147,13 @@ class Guard:
                 self.refused[f"engine {kind}"] += 1
 
     def flush_early(self) -> None:
-        """Send the entries, while this node syncs its own."""
+        """Send entries before this node syncs its own."""
         early = [pair for pair in self._waiting if isinstance(pair[1], _EARLY)]
         self._waiting = [pair for pair in self._waiting if not isinstance(pair[1], _EARLY)]
         self._send(early)
 
     def flush(self) -> None:
-        """Send the rest: everything that it promises is on disk."""
+        """Send the other messages, after everything that they promise was synced."""
         waiting, self._waiting = self._waiting, []
         self._send(waiting)
 
@@ -163,7 +164,7 @@ class Guard:
     # ---- inbound ---------------------------------------------------------------------------------------
 
     def receive(self, peer: Peer, frame: bytes) -> None:
-        """Hear one message; CORRUPT_MESSAGE if no voter would send it, and its link should end."""
+        """Handle a message; CORRUPT_MESSAGE, for which its link is closed, if no voter would send it."""
         message, term = decode_message(frame), self.engine.term
         if not 0 <= message.term <= term + self._allowance.left(self.engine.now()):
             raise KafkaError(
@@ -205,7 +206,7 @@ class Guard:
                 self._hear_reply(peer, message)
 
     def _note_leader(self, peer: Peer, term: int) -> None:
-        """A term has one leader: another disk under its name has begun another log."""
+        """Check that a term has one leader: the same node with another disk would have another log."""
         known_term, leader = self._led
         if term == known_term and peer != leader:
             raise KafkaError(

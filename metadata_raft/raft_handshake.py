@@ -1,9 +1,9 @@
-"""How two voters prove to each other who they are, before any other word on a link is heard.
+"""The handshake by which two voters authenticate each other before any other message on a link.
 
-Challenge and response by HMAC-SHA-256 with the secret of the cluster, in both directions: each end makes a
-nonce and signs both nonces with all that both ends said. A proof that was overheard is worth nothing on
-another link, and one of a server is none of a client. The secret never travels. With TLS each end also checks
-the other's certificate, and that it is made out for the node which the other claims to be.
+Each end answers a challenge by HMAC-SHA-256 with the secret of the cluster: it creates a nonce, and signs
+both nonces with everything that both ends sent. So a recorded proof is useless on another link, and a
+server's proof cannot be used by a client. The secret itself is never sent. With TLS, each end also checks the
+other's certificate, and that it was issued for the node which the other claims to be.
 """
 
 import hmac
@@ -21,11 +21,12 @@ from ottla.metadata_raft.raft_guard import Peer
 
 NONCE_BYTES: Final = 32
 MAX_HANDSHAKE_BYTES: Final = 8 * 1024  # of one frame before the proof; endpoints of 15 voters fit
-# A link carries messages of voters; a question is answered with where the voters serve brokers, and ends.
+# A link carries messages of voters; a question is answered with the addresses of the voters' brokers, and
+# closed.
 LINK: Final = 1
 QUESTION: Final = 2
 LINK_PROTOCOL: Final = (
-    "ottla-link/1"  # what the dialling end names in TLS (ALPN): a port may serve others, too
+    "ottla-link/1"  # the client's protocol in TLS (ALPN), as a port may serve other protocols, too
 )
 _SERVER: Final = b"ottla raft link 1: server"
 _CLIENT: Final = b"ottla raft link 1: client"
@@ -41,7 +42,7 @@ class NodeEndpoint:
 
 @message(versions=(0, 0), flexible_since=0)
 class LinkHello:
-    """The first frame of each end: who it is, and where its broker serves other brokers."""
+    """The first frame of each end: its identity, and the address of its broker for other brokers."""
 
     purpose: int = schema.int8()
     cluster_id: bytes = schema.uuid()
@@ -56,9 +57,7 @@ class LinkHello:
 
 @message(versions=(0, 0), flexible_since=0)
 class LinkProof:
-    """The second frame of a client. Where the listener takes logins it has a user; the server has proven
-    itself by then.
-    """
+    """The second frame of a client, after the server's proof; with a user if a login is required."""
 
     proof: bytes = schema.bytes_()
     user: str = schema.string(tag=0, default="")
@@ -67,7 +66,7 @@ class LinkProof:
 
 @message(versions=(0, 0), flexible_since=0)
 class LinkWelcome:
-    """The second frame of a server: it lets the client in, or says why not."""
+    """The second frame of a server: it accepts the client, or has the error."""
 
     error_code: int = schema.int16()
     error_message: str | None = schema.string(nullable_since=0, default=None)
@@ -76,14 +75,14 @@ class LinkWelcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkLogin:
-    """The user by which a node logs in at the listeners of controllers that take logins."""
+    """The user as which a node logs in at listeners of controllers that require a login."""
 
     user: str
     password: str = field(repr=False)
 
 
 class LinkIdentity(NamedTuple):
-    """What this node says of itself."""
+    """The identity of this node."""
 
     cluster_id: bytes
     peer: Peer
@@ -91,7 +90,7 @@ class LinkIdentity(NamedTuple):
 
 
 def hello(own: LinkIdentity, nonce: bytes, *, purpose: int) -> bytes:
-    """The first frame of a client."""
+    """Return the first frame of a client."""
     return encode(_hello(own, nonce, purpose), 0)
 
 
@@ -109,11 +108,11 @@ def _hello(own: LinkIdentity, nonce: bytes, purpose: int) -> LinkHello:
 
 
 def read_hello(frame: bytes, own: LinkIdentity) -> LinkHello:
-    """The first frame of the other end; KafkaError if it cannot be a peer of this node."""
+    """Decode the first frame of the other end; KafkaError if it cannot be a peer of this node."""
     told = decode(LinkHello, 0, frame)
     if len(told.nonce) != NONCE_BYTES or told.node_id < 0 or told.purpose not in (LINK, QUESTION):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "The first message on the connection is malformed.")
-    # Who only asks may be new to the cluster, and does not know its id.
+    # A client with a question may be new to the cluster, and does not know its id.
     is_new = told.purpose == QUESTION and ZERO_UUID in (told.cluster_id, own.cluster_id)
     if told.cluster_id != own.cluster_id and not is_new:
         raise KafkaError(
@@ -130,7 +129,7 @@ def read_hello(frame: bytes, own: LinkIdentity) -> LinkHello:
 
 
 def answer(told: LinkHello, own: LinkIdentity, nonce: bytes, secret: bytes) -> bytes:
-    """The first frame of a server."""
+    """Return the first frame of a server."""
     reply = _hello(own, nonce, told.purpose)
     proof = _proof(secret, _SERVER, told, reply)
     return encode(schema.replace(reply, proof=proof), 0)
@@ -145,10 +144,10 @@ def prove(
     expected_id: int,
     login: LinkLogin | None = None,
 ) -> tuple[bytes, LinkHello]:
-    """The second frame of a client, and who the server proved to be.
+    """Return the second frame of a client, and the first one of the authenticated server.
 
-    CLUSTER_AUTHORIZATION_FAILED if it does not know the secret, INVALID_REQUEST if it is another node than
-    the one that was meant (-1: any), and what `read_hello` says of it.
+    CLUSTER_AUTHORIZATION_FAILED if the server does not know the secret, INVALID_REQUEST if its id is not
+    `expected_id` (-1: any), and the errors of `read_hello`.
     """
     mine = decode(LinkHello, 0, sent)
     theirs = read_hello(answered, own)
@@ -176,9 +175,9 @@ def check_proof(
     secret: bytes,
     users: Mapping[str, str] | None = None,
 ) -> None:
-    """CLUSTER_AUTHORIZATION_FAILED unless the client knows the secret, and the password of one of the users.
+    """Raise CLUSTER_AUTHORIZATION_FAILED unless the client knows the secret, and logged in if required.
 
-    `users` are the passwords by name where the listener takes logins, else None.
+    `users` are the passwords by user name if the listener requires a login, else None.
     """
     expected = _proof(secret, _CLIENT, told, decode(LinkHello, 0, answered))
     proof = decode(LinkProof, 0, frame)
@@ -195,8 +194,8 @@ def check_proof(
     if password is None or not hmac.compare_digest(proof.password, password.encode()):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {told.node_id} did not log in, or with a wrong user or password: check that its settings "
-            "of SASL for listeners of controllers fit those of this node.",
+            f"Node {told.node_id} did not log in, or used a wrong user or password: check that its SASL "
+            "settings for controller listeners match those of this node.",
         )
 
 
@@ -206,17 +205,17 @@ def _proof(secret: bytes, label: bytes, client: LinkHello, server: LinkHello) ->
 
 
 def welcome(endpoints: Sequence[NodeEndpoint]) -> bytes:
-    """The second frame of a server that lets the client in."""
+    """Return the second frame of a server that accepts the client."""
     return encode(LinkWelcome(endpoints=endpoints), 0)
 
 
 def refusal(error: KafkaError) -> bytes:
-    """The second frame of one that does not."""
+    """Return the second frame of a server that rejects the client."""
     return encode(LinkWelcome(error_code=int(error.code), error_message=error.detail), 0)
 
 
 def read_welcome(frame: bytes) -> Sequence[NodeEndpoint]:
-    """The voters' endpoints; the server's refusal as KafkaError."""
+    """Return the voters' endpoints from a server's second frame; KafkaError if it rejects the client."""
     told = decode(LinkWelcome, 0, frame)
     if told.error_code:
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, told.error_message or "refused")

@@ -1,14 +1,14 @@
 """The replicated log of one voter: in memory for Raft, on disk in Apache Kafka's format.
 
-`OFFSET.log` files hold the entries (see `raft_entry`), `quorum-state` the term and the vote. Whatever
-changes is durable after `sync`, which the engine calls once a cycle before any promise leaves this node; only
-a truncation is on disk at once, before anything can be written in its place. At start a tail that was not
-synced whole is cut off: nobody was ever promised it. Anything else that is not whole is damage. Where there
-are other voters, the log is cut there, and the voter has no vote until the leader has sent it again all that
-it may have acknowledged (`lost_promise`); a lone voter names the damage and does not start.
+`OFFSET.log` files hold the entries (see `raft_entry`), `quorum-state` the term and the vote. Changes are
+durable after `sync`, which is called once a cycle before any vote or acknowledgement leaves this node; only a
+truncation is on disk at once, before anything can be written in its place. At start a torn tail, which was
+not synced completely, is cut off: it was never acknowledged. Anything else that is incomplete is damage. If
+there are other voters, the log is cut there, and this voter may not vote until the leader has sent it again
+everything that it may have acknowledged (`lost_promise`). A lone voter reports the damage and does not start.
 
-The first entry in memory is never asked for its content: it is the last one of the snapshot, or the nothing
-before the log, at index 0.
+The first entry in memory has no content: it is the last one in the snapshot, or a placeholder before the log,
+at index 0.
 """
 
 import re
@@ -38,13 +38,13 @@ from ottla.metadata_raft.raft_entry import (
 from ottla.metadata_raft.record_codec import MAX_BATCH_BYTES
 from ottla.metadata_raft.voters import VoterSet
 
-# So many entries that a snapshot has stay in memory: a voter that is a moment behind needs no snapshot.
+# Entries in a snapshot that stay in memory, so that a voter that is only slightly behind needs no snapshot.
 KEPT_ENTRIES: Final = 1_000
 _SEGMENT_NAME: Final = re.compile(r"(\d{20})\.log")
 
 
 class LogStart(NamedTuple):
-    """Where a log begins: behind the last entry of a snapshot, or behind nothing."""
+    """The start of a log: after the last entry of a snapshot, or empty."""
 
     raft_index: int
     term: int
@@ -56,7 +56,7 @@ EMPTY_START: Final = LogStart(0, 0, 0, None)
 
 
 class JournalEntry(NamedTuple):
-    """One entry in memory; `batch` is empty where the log begins."""
+    """One entry in memory; `batch` is empty in the one before the start of the log."""
 
     batch: bytes
     raft_index: int
@@ -70,7 +70,7 @@ class _Segment(NamedTuple):
 
 
 class _Damage(Exception):
-    """A segment is not whole from this position on."""
+    """The damage of a segment from this position on."""
 
     def __init__(self, path: Path, position: int, problem: str) -> None:
         super().__init__(problem)
@@ -78,12 +78,12 @@ class _Damage(Exception):
 
 
 class _SeenSegment(NamedTuple):
-    is_indexed: bool  # whether any entry in it was written by this quorum
-    follows_start: bool  # whether the log up to here has the start of the log as the snapshot has it
+    is_indexed: bool  # whether any entry in it has a Raft index, so that a quorum wrote it
+    follows_start: bool  # whether the log up to here agrees with the snapshot at its end
 
 
 class RaftJournal:
-    """One owner calls everything; nothing is locked."""
+    """The log of one voter. All calls come from one owner, so there are no locks."""
 
     def __init__(
         self,
@@ -93,14 +93,14 @@ class RaftJournal:
         kept_entries: int = KEPT_ENTRIES,
         configured: VoterSet | None = None,
     ) -> None:
-        """`configured` are the voters where the log names none."""
+        """`configured` are the voters if the log has no set of voters."""
         self._configured = configured
         self._kept_entries = kept_entries
         self._directory = directory
         self._disk = disk
         self._entries: list[JournalEntry] = [JournalEntry(b"", 0, 0, 0)]
         self._start_voters: VoterSet | None = None
-        self._voter_entries: list[tuple[int, VoterSet]] = []  # (index, voters), those in memory, ascending
+        self._voter_entries: list[tuple[int, VoterSet]] = []  # (index, voters) of those in memory, ascending
         self._segments: list[_Segment] = []
         self._file: DiskFile | None = None
         self._position = 0  # the end of what was written
@@ -108,17 +108,17 @@ class RaftJournal:
         self._state = QuorumState(0, NOBODY)
         self._is_state_dirty = False
         self._begins_segment = True
-        self.is_older_than_quorum = False  # whether `load` found a log in which nothing has an index
+        self.is_older_than_quorum = False  # whether `load` found a log without Raft indexes
         self.cut_bytes = 0  # by `load`
-        self.damage: str | None = None  # that `load` found, and cut off
-        self.sync_times = LatencyHistogram()  # of those that wrote; the owner has the clock
-        self.bytes_since_start = 0  # of entries behind the last snapshot
+        self.damage: str | None = None  # found and cut off by `load`
+        self.sync_times = LatencyHistogram()  # of syncs that wrote entries; the owner has the clock
+        self.bytes_since_start = 0  # of entries after the last snapshot
 
-    # ---- what is in it ---------------------------------------------------------------------------------
+    # ---- content ---------------------------------------------------------------------------------------
 
     @property
     def first(self) -> JournalEntry:
-        """The entry behind which the log in memory begins."""
+        """The entry before the start of the log in memory."""
         return self._entries[0]
 
     @property
@@ -131,22 +131,22 @@ class RaftJournal:
 
     @property
     def lost_promise(self) -> LostPromise | None:
-        """Return how far this voter may have acknowledged entries that it lost; None if its disk kept all."""
+        """The end of the entries that this voter may have acknowledged and lost; None if it lost nothing."""
         return self._state.lost
 
     @property
     def is_copied(self) -> bool:
-        """Return whether the directory is a copy, so that nobody knows what this voter promised since."""
+        """True if the directory is a copy, so that the voter's later promises are unknown."""
         return self._state.copied_from is not None
 
     @property
     def is_dirty(self) -> bool:
-        """Whether `sync` has anything to do."""
+        """True if `sync` has anything to write."""
         return self._is_state_dirty or bool(self._unwritten)
 
     @property
     def is_state_dirty(self) -> bool:
-        """Whether the term or the vote is not on disk yet."""
+        """True if the term or the vote is not on disk yet."""
         return self._is_state_dirty
 
     def __len__(self) -> int:
@@ -156,7 +156,7 @@ class RaftJournal:
         return self._entries[position]
 
     def at(self, index: int) -> JournalEntry | None:
-        """The entry with this index, None where the log has none in memory."""
+        """Return the entry with this index, or None if it is not in memory."""
         position = index - self._entries[0].raft_index
         return self._entries[position] if 0 <= position < len(self._entries) else None
 
@@ -165,7 +165,7 @@ class RaftJournal:
         return None if entry is None else entry.term
 
     def slice(self, start_index: int, *, max_count: int, max_bytes: int) -> Sequence[JournalEntry]:
-        """Entries from `start_index` on, at least one if there is one."""
+        """Return entries from `start_index` on, at least one if there is one."""
         position = start_index - self._entries[0].raft_index
         chosen: list[JournalEntry] = []
         size = 0
@@ -177,7 +177,7 @@ class RaftJournal:
         return chosen
 
     def voters_at(self, index: int) -> VoterSet | None:
-        """The voters named last at or below `index`, None if the log never named any."""
+        """Return the last set of voters at or below `index`; None if the log has none."""
         for at, voters in reversed(self._voter_entries):
             if at <= index:
                 return voters
@@ -185,18 +185,18 @@ class RaftJournal:
 
     @property
     def voters(self) -> VoterSet | None:
-        """The voters named last, committed or not."""
+        """The last set of voters in the log, committed or not."""
         return self._voter_entries[-1][1] if self._voter_entries else self._start_voters
 
     @property
     def voters_index(self) -> int:
-        """The index of the entry that names them, 0 if it is not in memory."""
+        """The index of the entry with the last set of voters, 0 if it is not in memory."""
         return self._voter_entries[-1][0] if self._voter_entries else 0
 
     # ---- start -----------------------------------------------------------------------------------------
 
     def load(self, start: LogStart) -> None:
-        """Read what lies behind `start`; KAFKA_STORAGE_ERROR names damage, OSError comes from the disk."""
+        """Read the log after `start`; KAFKA_STORAGE_ERROR for damage, OSError from the disk."""
         self._entries = [JournalEntry(b"", start.raft_index, start.term, start.end_offset)]
         self._start_voters = start.voters
         self._segments = self._list_segments()
@@ -212,24 +212,24 @@ class RaftJournal:
             is_indexed |= seen.is_indexed
             follows_start = seen.follows_start
         if not follows_start:
-            # The node died after the leader's snapshot was in place and before its own log, which had gone
-            # another way, was removed.
+            # The node died after the leader's snapshot was in place and before its own, diverging log was
+            # removed.
             self.restart(start)
         self._remove_covered(start.end_offset)
         self.is_older_than_quorum = not is_indexed and self.last.end_offset > 0
         self._load_state(is_indexed=is_indexed)
 
     def _cut_damage(self, place: int, damage: _Damage) -> None:
-        """Cut the log where it is damaged, and take down what this voter may have acknowledged.
+        """Cut the log at the damage, and record the end of what this voter may have acknowledged.
 
-        KAFKA_STORAGE_ERROR if no other voter can have it, or nobody knows for whom this one has voted.
+        KAFKA_STORAGE_ERROR if there is no other voter to have it, or if the vote of this voter is unknown.
         """
         voters = self.voters or self._configured
         state = read_quorum_state(self._disk, self._directory)
         if voters is None or len(voters.by_id) < 2 or state is None:
             raise _damaged(damage.path, damage.position, damage.problem) from None
         lost = self._end_behind(place, damage.position, state.term)
-        # Before anything is cut: whoever dies between finds the damage again.
+        # Before anything is cut: a process that dies in between finds the damage again.
         write_quorum_state(self._disk, self._directory, state._replace(lost=max(lost, state.lost or lost)))
         while len(self._segments) > place + 1:
             self._disk.remove(self._segments.pop().path)
@@ -240,10 +240,10 @@ class RaftJournal:
         self.damage = f"{damage.path} at position {damage.position}: {damage.problem}"
 
     def begin_again(self, term: int, end_offset: int) -> bool:
-        """Remove the log, for the snapshot before it, which ends here, is damaged; False if that may not be.
+        """Remove the log because the snapshot before it is damaged; False if that is not allowed.
 
-        What this voter may have acknowledged is taken down first. A lone voter, or one that nobody knows the
-        vote of, keeps all as it is.
+        `term` and `end_offset` are the end of the snapshot. The end of what this voter may have acknowledged
+        is recorded first. A lone voter, or one whose vote is unknown, changes nothing.
         """
         state = read_quorum_state(self._disk, self._directory)
         if self._configured is None or len(self._configured.by_id) < 2 or state is None:
@@ -251,7 +251,7 @@ class RaftJournal:
         self._segments = self._list_segments()
         lost = self._end_behind(0, -1, term) if self._segments else LostPromise(term, 0, 0)
         if lost.end_offset < end_offset:
-            # Nothing behind the snapshot says its index, which is no larger than the number of its records.
+            # No entry after the snapshot gives its index, which is not larger than the number of its records.
             lost = LostPromise(max(term, lost.term), end_offset, end_offset)
         write_quorum_state(self._disk, self._directory, state._replace(lost=max(lost, state.lost or lost)))
         while self._segments:
@@ -260,10 +260,10 @@ class RaftJournal:
         return True
 
     def _end_behind(self, place: int, position: int, term: int) -> LostPromise:
-        """Return how far the log may have reached whose segment `place` is damaged at `position`.
+        """Return the last possible end of a log whose segment number `place` is damaged at `position`.
 
-        The last whole entry behind the damage says it. Without one nobody knows how many entries there were,
-        only that none was smaller than a header.
+        It is the end of the last whole entry after the damage. Without one, the number of entries is unknown,
+        but none was smaller than a header.
         """
         ends: list[LostPromise] = []
         size_bytes = 0
@@ -291,7 +291,7 @@ class RaftJournal:
 
     def _load_segment(self, segment: _Segment, *, is_last: bool, follows_start: bool) -> _SeenSegment:
         start, is_indexed = self._entries[0], False
-        # Entries that follow another log than the snapshot are not loaded; all of them will be dropped.
+        # If the log diverges from the snapshot, its entries are not loaded; all of them will be removed.
         if follows_start and segment.base_offset > self.last.end_offset:
             problem = f"the records from offset {self.last.end_offset} on are missing."
             raise _Damage(segment.path, 0, problem)
@@ -334,7 +334,7 @@ class RaftJournal:
 
     @staticmethod
     def _entries_of(path: Path, content: bytes, *, is_last: bool) -> Iterator[tuple[int, EntryHeader]]:
-        """(position, header) of each whole entry; stops at a torn tail of the last segment."""
+        """Yield (position, header) of each whole entry, up to a torn tail of the last segment."""
         position = 0
         while position < len(content):
             try:
@@ -362,21 +362,21 @@ class RaftJournal:
                 "this node from the voters of the quorum, and add it again with an "
                 "empty directory.",
             )
-        # The term of an entry was this voter's too, though its file may be a moment behind.
+        # The term of an entry is this voter's, too, although its file may be slightly older.
         self._state = state or QuorumState(0, NOBODY)
-        # Each start writes another file: a backup of an earlier one that is put over it shows, too.
+        # Each start writes a new file, so that a backup of an earlier one that replaces it is detected, too.
         self._is_state_dirty = state is not None
         if self.last.term > self._state.term:
             self.set_state(QuorumState(self.last.term, NOBODY))
 
-    # ---- what changes it -------------------------------------------------------------------------------
+    # ---- changes ---------------------------------------------------------------------------------------
 
     def append(self, batch: bytes, index: int, term: int) -> None:
         """Add one entry, durable after `sync`."""
         last, header = self.last, peek_entry(batch)
         assert index == last.raft_index + 1 and header.raft_index == index, "an entry does not follow the log"
         assert header.base_offset == last.end_offset, "a batch does not follow the log"
-        assert header.term == term >= last.term, "a term goes back"
+        assert header.term == term >= last.term, "a term decreases"
         entry = JournalEntry(batch, index, term, header.next_offset)
         self._remember(entry)
         self._unwritten.append(entry)
@@ -389,9 +389,9 @@ class RaftJournal:
         self._entries.append(entry)
 
     def truncate_from(self, index: int) -> None:
-        """Forget the entry `index` and all behind it; they are gone from the disk when this returns."""
+        """Remove the entry `index` and all after it, from the disk too before this returns."""
         first = self._entries[0]
-        assert index > first.raft_index, "what a snapshot has cannot be cut off"
+        assert index > first.raft_index, "entries in a snapshot cannot be truncated"
         cut = self._entries[index - first.raft_index :]
         if not cut:
             return
@@ -404,7 +404,7 @@ class RaftJournal:
             self._cut_files(self.last.end_offset)
 
     def _cut_files(self, end_offset: int) -> None:
-        """Let the files end before the record `end_offset`: whole segments first, from the last one on."""
+        """Truncate the files to `end_offset`: whole segments first, starting with the last one."""
         while self._segments and self._segments[-1].base_offset >= end_offset:
             self._file = None
             self._disk.remove(self._segments.pop().path)
@@ -425,16 +425,16 @@ class RaftJournal:
         self._file.sync()
 
     def set_state(self, state: QuorumState) -> None:
-        """Take a term and a vote, durable after `sync`; what is lost stays so."""
-        assert state.term >= self._state.term, "a term goes back"
+        """Set the term and the vote, durable after `sync`; the rest of the state stays."""
+        assert state.term >= self._state.term, "a term decreases"
         self._put_state(state._replace(lost=self._state.lost, copied_from=self._state.copied_from))
 
     def lose_promise(self, lost: LostPromise | None) -> None:
-        """Take down what this voter acknowledged and lost, or that it has all of it; durable after `sync`."""
+        """Record the end of what this voter acknowledged and lost, or None; durable after `sync`."""
         self._put_state(self._state._replace(lost=lost))
 
     def own_directory(self) -> None:
-        """Take the directory for this voter's own: what was promised with another is known."""
+        """Note that the directory is this voter's own: the promises made with its original are known now."""
         self._put_state(self._state._replace(copied_from=None))
 
     def _put_state(self, state: QuorumState) -> None:
@@ -442,7 +442,7 @@ class RaftJournal:
             self._state, self._is_state_dirty = state, True
 
     def sync(self) -> None:
-        """Make everything durable, with one sync of the log; after an OSError nobody can say what is."""
+        """Make everything durable, with one sync of the log; after an OSError the disk's state is unknown."""
         if self._is_state_dirty:
             write_quorum_state(self._disk, self._directory, self._state)
             self._is_state_dirty = False
@@ -469,12 +469,12 @@ class RaftJournal:
     # ---- snapshots -------------------------------------------------------------------------------------
 
     def begin_segment(self) -> None:
-        """Let the next entry begin a file of its own; a snapshot of all before it is being made."""
+        """Start a new segment with the next entry, because a snapshot of all entries before it is made."""
         self._begins_segment = True
         self.bytes_since_start = sum(len(entry.batch) for entry in self._unwritten)
 
     def forget_until(self, start: LogStart) -> None:
-        """Drop what a durable snapshot has: files that it covers, and all but the last entries in memory."""
+        """Drop segments that a durable snapshot covers, and all but its last entries from memory."""
         self._remove_covered(start.end_offset)
         keep_from = start.raft_index - self._kept_entries
         first = self._entries[0]
@@ -484,15 +484,15 @@ class RaftJournal:
             self._voter_entries = [pair for pair in self._voter_entries if pair[0] > keep_from]
 
     def _remove_covered(self, end_offset: int) -> None:
-        """Remove the files of which a snapshot that ends there has every record; the last one stays."""
+        """Remove segments whose records are all below `end_offset`; the last segment stays."""
         while len(self._segments) > 1 and self._segments[1].base_offset <= end_offset:
             self._disk.remove(self._segments.pop(0).path)
 
     def restart(self, start: LogStart) -> None:
-        """Begin anew behind a snapshot of the leader's, which is durable and ahead of all that is here."""
+        """Replace the log by an empty one, after a durable snapshot from the leader that is ahead of it."""
         self._unwritten, self._file = [], None
-        # The last one first: as long as the place where the snapshot ends is there, a start can see that the
-        # rest does not belong to it.
+        # The last segment first: as long as the end of the snapshot is in the log, a start can see that the
+        # rest diverges from it.
         while self._segments:
             self._disk.remove(self._segments.pop().path)
             self._disk.sync_directory(self._directory)
@@ -503,16 +503,16 @@ class RaftJournal:
 
 
 def was_synced(content: bytes, position: int) -> bool:
-    """Whether what is broken at `position` had been synced: then a later sync began behind it.
+    """Return True if the broken bytes at `position` had been synced, because a later sync began after them.
 
-    Entries of one sync are written in one go, and a disk may keep any part of them when the power goes. The
-    first entry of the next group proves that the one before had reached the disk as a whole.
+    Entries of one sync are written at once, and after a loss of power the disk may have any part of them. The
+    first entry of the next group proves that the previous group had reached the disk completely.
     """
     return next(_whole_entries(content, position, max_place=0), None) is not None
 
 
 def _whole_entries(content: bytes, position: int, *, max_place: int) -> Iterator[EntryHeader]:
-    """Yield the headers of whole entries that begin behind `position`, up to this place in their group."""
+    """Yield headers of whole entries that begin after `position`, with a group place up to `max_place`."""
     magic = bytes((MAGIC,))
     found = content.find(magic, position + 1 + 16)
     while found >= 0:
@@ -526,7 +526,7 @@ def _whole_entries(content: bytes, position: int, *, max_place: int) -> Iterator
 
 
 def _is_likely(content: bytes, start: int, max_place: int) -> bool:
-    """Return whether an entry may begin here: only what looks like one of ours is worth a CRC."""
+    """Return True if an entry may begin here: only plausible headers are worth computing a CRC."""
     if len(content) - start < HEADER_SIZE:
         return False
     header = read_header(content, start)

@@ -1,8 +1,8 @@
-"""The links among voters: both ends dial, whichever connection stands carries messages both ways.
+"""The links between voters: both ends dial, and any open connection carries messages in both directions.
 
-A name is looked up at each dial, so that a voter which moved is found again. An end that fails, or is silent,
-is dialled again after a pause that grows. A node that is no voter may ask over the same door where the voters
-serve brokers, and is sent away with the answer.
+A host name is resolved at each dial, so that a voter that moved is found again. A connection that fails, or
+is silent, is dialled again after a growing pause. A node that is not a voter may ask at the same listener for
+the addresses of the voters' brokers; its connection is closed after the answer.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ from ottla.metadata_raft.raft_wire import CLOSED, LinkWire
 from ottla.metadata_raft.voters import Voter, VoterSet
 
 HANDSHAKE_SECONDS: Final = 5.0
-MAX_LEFT: Final = 64  # who is remembered to have left a handshake, the last of them: anybody may do that
-STRANGER_SECONDS: Final = 3.0  # for which a connection may prove nothing
-DIAL_SECONDS: Final = 3.0  # a name that is not found, a host that does not answer
+MAX_LEFT: Final = 64  # the last nodes that left a handshake: any client may do so, so the number is limited
+STRANGER_SECONDS: Final = 3.0  # the time in which a connection must be authenticated
+DIAL_SECONDS: Final = 3.0  # of resolving a name and connecting to a host that does not answer
 FIRST_PAUSE_SECONDS: Final = 0.05
 MAX_PAUSE_SECONDS: Final = 2.0
 PING_SECONDS: Final = 1.0
@@ -51,9 +51,9 @@ LEAVE_SECONDS: Final = 0.1
 SILENCE_SECONDS: Final = 6.0
 REFUSAL_LOG_SECONDS: Final = 1.0
 
-# asyncio closes the connection of whoever it refuses without TLS's word for that.
+# asyncio closes the connection of a client that it rejects without a TLS alert.
 REFUSED_IN_SILENCE: Final = (
-    "The other end closed the connection during the TLS handshake; if it refuses this node's certificate, "
+    "The other end closed the connection during the TLS handshake; if it rejected this node's certificate, "
     "its log says why."
 )
 
@@ -61,7 +61,7 @@ log = logging.getLogger(__name__)
 
 
 class LeftError(KafkaError):
-    """The other end left the handshake before it had proven anything; `node_id` is what it says it is."""
+    """The other end left the handshake before it was authenticated; `node_id` is the id that it claims."""
 
     def __init__(self, node_id: int) -> None:
         super().__init__(
@@ -73,51 +73,51 @@ class LeftError(KafkaError):
 
 
 class LinkTls(NamedTuple):
-    """The two ends of TLS on a link; both show a certificate and verify the other's."""
+    """The two ends of TLS on a link; each presents a certificate and verifies the other's."""
 
     server: ssl.SSLContext
     client: ssl.SSLContext
-    checks_names: bool = True  # whether a certificate must name the node that shows it
-    needs_node_id: bool = False  # by its id: a host is not enough
+    checks_names: bool = True  # whether a certificate must name its node
+    needs_node_id: bool = False  # whether it must name the node's id; a host is not sufficient
 
 
 class LinkListener(NamedTuple):
-    """A listener for controllers; TLS and users are asked for at each connection, since they may change."""
+    """A listener for controllers; `tls` and `users` are called for each connection, since they may change."""
 
     host: str
     port: int
     tls: Callable[[], LinkTls] | None = None
-    users: Callable[[], Mapping[str, str]] | None = None  # passwords by user; None: it takes no logins
+    users: Callable[[], Mapping[str, str]] | None = None  # passwords by user; None: no logins
 
 
 class AcceptedLink(NamedTuple):
-    """A link that came in through a listener which serves other protocols, too."""
+    """A link that was accepted by a listener that serves other protocols, too."""
 
-    place: int  # of the listener: 0 for the first, then those of `more`
+    place: int  # the index of the listener: 0 for the first, then those of `more`
     sock: socket.socket
-    received: bytes  # from it
+    received: bytes  # read from the socket before
 
 
 class LinkSettings(NamedTuple):
     """The settings of links.
 
-    `listen` is host and port of the controller listener by which this node dials others, with its `tls`.
-    There may be `more`, by which others reach this node: so a quorum goes over to TLS, node by node. If
-    `is_shared` other protocols are served there, too, and links are accepted by somebody else.
+    `listen` is host and port of the controller listener whose `tls` this node also uses to dial others.
+    `more` listeners may accept links, too, so that a quorum can change to TLS node by node. If `is_shared`,
+    the listeners serve other protocols, too, and the node accepts links and passes them to `take`.
     """
 
     identity: LinkIdentity
     secret: bytes
     listen: tuple[str, int]
-    tls: Callable[[], LinkTls] | None = None  # asked at each connection, since certificates are renewed
+    tls: Callable[[], LinkTls] | None = None  # called for each connection, since certificates are renewed
     more: Sequence[LinkListener] = ()
-    users: Callable[[], Mapping[str, str]] | None = None  # of the listener; None: it takes no logins
-    login: Callable[[], LinkLogin | None] = lambda: None  # of this node, at others
+    users: Callable[[], Mapping[str, str]] | None = None  # of the listener; None: no logins
+    login: Callable[[], LinkLogin | None] = lambda: None  # of this node, at other nodes
     is_shared: bool = False
 
     @property
     def listeners(self) -> Sequence[LinkListener]:
-        """All of them."""
+        """All listeners."""
         return (LinkListener(*self.listen, self.tls, self.users), *self.more)
 
     def __repr__(self) -> str:
@@ -126,7 +126,7 @@ class LinkSettings(NamedTuple):
 
 
 class RaftLinks:
-    """`on_frame(peer, frame)` and `on_link(peer, is_up=)` are called on the loop that `run` runs on."""
+    """The links of one node; `on_frame` and `on_link` are called on the loop of `run`."""
 
     def __init__(
         self,
@@ -151,25 +151,25 @@ class RaftLinks:
         self._servers: list[asyncio.Server] = []
         self.endpoints: dict[int, Endpoint] = {settings.identity.peer.node_id: settings.identity.endpoint}
         self.refused = 0
-        # Nodes by id, and addresses: who left a handshake, and has not come through one since.
+        # Ids of nodes, and addresses, that left a handshake and have not completed one since.
         self._left: dict[int | str, None] = {}
         self._troubles = LinkTroubles()
 
     # ---- start and stop --------------------------------------------------------------------------------
 
     async def listen(self) -> None:
-        """Bind the listeners for controllers, unless others do; OSError if an address is taken."""
+        """Bind the listeners for controllers, unless they are shared; OSError if an address is in use."""
         settings, loop = self._settings, asyncio.get_running_loop()
         if settings.is_shared:
             return
         try:
             for one in settings.listeners:
                 make: Any = partial(LinkWire, partial(self._meet, one))  # a protocol by its methods
-                # TLS begins later: who does not go through with it is a stranger like any other.
+                # TLS begins later, so a client that does not complete its handshake counts as a stranger.
                 server = await loop.create_server(make, one.host or None, one.port, start_serving=False)
                 self._servers.append(server)
                 await server.start_serving()
-        except BaseException:  # cancelled, for one: the node is told to end while it starts
+        except BaseException:  # such as a cancellation, when the node is stopped while it starts
             self._close_servers()
             raise
 
@@ -178,7 +178,7 @@ class RaftLinks:
             server.close()
 
     async def run(self) -> None:
-        """Keep the links up until cancelled."""
+        """Keep the links open until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             try:
@@ -188,21 +188,21 @@ class RaftLinks:
                     self._ping()
                     self._say_missing()
             finally:
-                # Nobody is met any more while the dialled and the dialling ends come to their end.
+                # No connection is accepted any more while the others are closed.
                 self._tasks = None
                 wires = [wire for peers in self._wires.values() for _, wire in peers]
                 self.close()
                 await _until_closed(wires)
 
     def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         self._close_servers()
         for wires in list(self._wires.values()):
             for _, wire in list(wires):
                 wire.close()
 
     def dial(self, voters: VoterSet) -> None:
-        """Keep links to these nodes from now on, and to no others."""
+        """Set the nodes to keep links to; dialling others ends."""
         self._voters = voters
         self._strangers.keep_voters(set(voters.by_id))
         if self._tasks is None:
@@ -215,7 +215,7 @@ class RaftLinks:
             self._dialers[voter] = self._tasks.create_task(self._dial_for_ever(voter))
 
     def _missing(self) -> VoterSet:
-        """The other voters to which there is no link."""
+        """Return the other voters without a link."""
         own_id = self._settings.identity.peer.node_id
         return VoterSet.of(
             one for one in self._voters if one.node_id != own_id and one.node_id not in self._wires
@@ -225,13 +225,13 @@ class RaftLinks:
         return len(self._voters) - len(missing) > len(self._voters) // 2
 
     def unlinked(self) -> Mapping[int, str]:
-        """The voters to which there is no link, by node: where they are, and the reason."""
+        """Return a text with address and reason for each voter without a link, by node id."""
         return self._troubles.of(self._missing())
 
     def waits_for(self) -> str | None:
-        """Whom this node waits for, in a sentence; None with links to enough voters to elect a leader.
+        """Return a sentence with the voters that this node waits for; None if it needs no others.
 
-        These are a majority; where nobody has named the voters' disks yet, all of them.
+        It needs links to a majority, or to all voters while their directories are not in the log yet.
         """
         missing, is_new = self._missing(), not self._voters.is_settled
         if not len(missing) or (self._has_majority(missing) and not is_new):
@@ -257,13 +257,13 @@ class RaftLinks:
     # ---- use -------------------------------------------------------------------------------------------
 
     def send(self, node_id: int, frame: bytes) -> None:
-        """Hand a frame to the link, if there is one."""
+        """Send a frame over the link, if there is one."""
         wires = self._wires.get(node_id)
         if wires:
             wires[0][1].send(frame)
 
     def has_room(self, node_id: int) -> bool:
-        """Whether there is a link and it is not clogged."""
+        """Return True if there is a link and its buffer is not full."""
         wires = self._wires.get(node_id)
         return wires is not None and wires[0][1].has_room
 
@@ -314,7 +314,7 @@ class RaftLinks:
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
     async def _dial_once(self, voter: Voter) -> None:
-        """One connection, from its dial to its end."""
+        """Open a connection, and keep it until it is closed."""
         wire = await _connect(voter.host, voter.port, self._settings.tls)
         self._strangers.note_voter(voter.node_id, wire.peer_host)
         try:
@@ -347,7 +347,7 @@ class RaftLinks:
     # ---- being dialled ---------------------------------------------------------------------------------
 
     def take(self, link: AcceptedLink) -> None:
-        """Go on with a connection that was accepted elsewhere."""
+        """Take over a connection that the node accepted."""
         if self._tasks is None:
             link.sock.close()
         else:
@@ -403,7 +403,7 @@ class RaftLinks:
                 wire.close()
 
     def _note_refusal(self, error: Exception, wire: LinkWire) -> None:
-        """Say why, but not as often as strangers come."""
+        """Log the reason of a rejected connection, at most once per second."""
         self.refused += 1
         if self._leaves_once(error, wire):
             return
@@ -417,10 +417,10 @@ class RaftLinks:
             )
 
     def _leaves_once(self, error: Exception, wire: LinkWire) -> bool:
-        """Return whether the other end has left a handshake without a reason, and for the first time.
+        """Return True if the other end left a handshake without a reason, for the first time.
 
-        So does a node that ends. One that does not believe this node leaves each handshake, and comes again
-        soon: the second time tells of it.
+        A node that stops does so, too. A node that does not trust this one leaves each handshake and soon
+        dials again, so only the second time is logged.
         """
         if isinstance(error, LeftError):
             who: int | str = error.node_id
@@ -465,14 +465,17 @@ class RaftLinks:
 
 
 def _has_left(error: Exception, wire: LinkWire) -> bool:
-    """Return whether the other end has closed the connection, and TLS does not say why."""
+    """Return True if the other end closed the connection without a TLS alert."""
     if isinstance(error, KafkaError):
         return wire.has_left and error.detail == CLOSED
     return isinstance(error, ConnectionError | ssl.SSLEOFError)
 
 
 async def _proof_of(wire: LinkWire, told: LinkHello) -> bytes:
-    """Return the second frame of a client; LeftError where it ends, or does not believe this node's proof."""
+    """Return the second frame of a client; LeftError if it closes the connection instead.
+
+    It does so when it stops, or if it rejects this node's proof.
+    """
     try:
         return await wire.next_frame()
     except KafkaError:
@@ -482,7 +485,7 @@ async def _proof_of(wire: LinkWire, told: LinkHello) -> bytes:
 async def introduce(
     wire: LinkWire, settings: LinkSettings, nonce: bytes, *, purpose: int, expected_id: int, host: str
 ) -> tuple[LinkHello, list[NodeEndpoint]]:
-    """The client's side of the handshake: who the server is, and where the voters' brokers are."""
+    """Do the client's side of the handshake; return the server's first frame and the voters' brokers."""
     sent = hello(settings.identity, nonce, purpose=purpose)
     wire.send(sent)
     try:
@@ -502,8 +505,8 @@ async def introduce(
         )
     except KafkaError as error:
         if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            raise  # These were its first words; read as a refusal they would be nonsense.
-        # A server that refuses the first words sends its refusal in place of its own.
+            raise  # The frame was the server's first one, not a rejection.
+        # A server that rejects the first frame sends the rejection in place of its own first frame.
         raise _refused(answered, error) from None
     _check_names(wire, settings.tls, told.node_id, host)
     wire.send(proof)
@@ -511,7 +514,7 @@ async def introduce(
 
 
 def _check_names(wire: LinkWire, tls: Callable[[], LinkTls] | None, node_id: int, host: str | None) -> None:
-    """CLUSTER_AUTHORIZATION_FAILED if the other end has shown the certificate of another node."""
+    """Raise CLUSTER_AUTHORIZATION_FAILED if the other end presented the certificate of another node."""
     current = None if tls is None else tls()
     if current is not None and current.checks_names:
         hosts = [] if host is None or current.needs_node_id else [host]
@@ -528,7 +531,7 @@ def _refused(frame: bytes, error: KafkaError) -> KafkaError:
 
 
 async def _until_closed(wires: Sequence[LinkWire]) -> None:
-    """What was written has a moment to leave; a peer that does not read it is cut off."""
+    """Wait shortly until the buffers are written; connections of peers that do not read are aborted."""
     if wires:
         await asyncio.wait([wire.closed for wire in wires], timeout=LEAVE_SECONDS)
     for wire in wires:
@@ -548,9 +551,9 @@ async def _connect(host: str, port: int, tls: Callable[[], LinkTls] | None) -> L
 async def ask_the_quorum(
     host: str, port: int, settings: LinkSettings, *, nonce: bytes
 ) -> tuple[bytes, Mapping[int, Endpoint]]:
-    """The cluster id, and where the voters serve brokers, as the voter at `host` knows it.
+    """Ask the voter at `host` for the cluster id and the addresses of the voters' brokers.
 
-    KafkaError, OSError or TimeoutError if it does not say.
+    KafkaError, OSError or TimeoutError if it does not answer.
     """
     wire = await _connect(host, port, settings.tls)
     try:

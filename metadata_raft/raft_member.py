@@ -1,8 +1,8 @@
-"""One voter of the quorum, whole: journal, snapshots, engine and the parts around it, driven by `cycle`.
+"""One voter of the quorum: journal, snapshots, engine and the parts around it, driven by `cycle`.
 
-It has no thread, no socket and no clock of its own: links hand it frames, `cycle` is called when something
-came or a moment has passed, and work that blocks is given away. So one process can hold a whole quorum in a
-simulation, and each of them does exactly what it does in a cluster.
+It has no thread, no socket and no clock of its own: links pass frames to it, `cycle` is called when something
+has arrived or is due, and blocking work is passed to `work`. So a simulation can run a whole quorum in one
+process, with the same code as in a cluster.
 """
 
 import logging
@@ -29,19 +29,19 @@ from ottla.metadata_raft.record_codec import MetadataBatch
 from ottla.metadata_raft.records import NoOpRecord
 from ottla.metadata_raft.voters import Voter, VoterSet, record_of_voters
 
-# Runs the first function where it may block and calls the second one, on the loop, with its result or error.
+# Runs the first function where it may block, then calls the second one on the loop with the result or error.
 Work = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 
 MAX_LEARNERS: Final = 16
-# At most so often are followers told of commits alone; in between what is sent to them anyway tells them.
+# The shortest interval of messages that only tell followers the commit index; other messages carry it, too.
 COMMIT_NOTICE_SECONDS: Final = 0.005
-_COPY_ID_BITS: Final = 62  # positive in an int64, and no two starts draw the same
+_COPY_ID_BITS: Final = 62  # positive in an int64, and different at each start
 
 log = logging.getLogger(__name__)
 
 
 class MemberListener(Protocol):
-    """Who is told what is committed; called within `cycle`, in order."""
+    """The consumer of committed entries; called within `cycle`, in order."""
 
     def handle_entries(self, entries: Sequence[JournalEntry]) -> None: ...
 
@@ -55,7 +55,7 @@ class MemberListener(Protocol):
 
 
 class MemberStatus(NamedTuple):
-    """One peer as the leader knows it; times in the engine's seconds."""
+    """The progress of a peer, as the leader knows it; times in the engine's seconds."""
 
     node_id: int
     match_index: int
@@ -64,7 +64,7 @@ class MemberStatus(NamedTuple):
 
 
 class RaftMember:
-    """Everything is called on one loop, except what `work` runs."""
+    """One voter. All calls are made on one loop, except for the functions that `work` runs."""
 
     def __init__(
         self,
@@ -85,24 +85,24 @@ class RaftMember:
         self.journal = journal
         self.store = store
         self._listener = listener
-        # Until the log names voters. One that is older than the quorum was written by this node alone.
+        # Used until the log has a set of voters. A log from before the quorum was written by this node alone.
         if journal.is_older_than_quorum:
             configured = VoterSet.of([voter])
         self._configured = configured.with_voter(voter) if voter.node_id in configured else configured
         self._work = work
         self._now_ms = now_ms
         self._empty = empty
-        self._peers: dict[int, bytes] = {}  # who had a link to us: node id -> directory id
-        self._linked: set[int] = set()  # who has one
+        self._peers: dict[int, bytes] = {}  # node id -> directory id of all nodes that had a link to this one
+        self._linked: set[int] = set()  # the nodes that have a link
         self._learners: dict[int, Voter] = {}
-        self._known_disks: dict[int, bytes] = {}  # by whose answers the engine knows a peer's progress
+        self._known_disks: dict[int, bytes] = {}  # node id -> directory id that its known progress is of
         self._applied: list[JournalEntry] = []
-        self._told_term = 0  # in which the listener knows that this member leads; 0 if it does not
+        self._told_term = 0  # the term in which the listener knows that this member leads, else 0
         self._began_empty = journal.last.raft_index == 0
-        self._stands_aside = False  # a lone voter that has met another quorum of its cluster
-        self._reign_index = 0  # the last of the entries with which a reign begins
-        self._noticed_at = 0.0  # when followers were last sent something for a commit's sake
-        self.notice_at: float | None = None  # when a cycle is due to do so, in the engine's seconds
+        self._stands_aside = False  # set for a lone voter that met another quorum of its cluster
+        self._reign_index = 0  # the last entry that this leader appends before it may accept batches
+        self._noticed_at = 0.0  # the time of the last message that only carried the commit index
+        self.notice_at: float | None = None  # when the next one is due, in the engine's seconds
         self.is_working = False  # whether a snapshot is being stored
         self.guard = Guard(links, self)
         start = store.start.raft_index
@@ -110,7 +110,7 @@ class RaftMember:
         if journal.is_copied and self.is_lone:
             log.info(
                 "The data directory of this node is a copy: it was moved or "
-                "restored. The node is the only voter, so it goes on with it."
+                "restored. The node is the only voter, so it continues with it."
             )
             journal.own_directory()
         copy_id = 1 + chance.getrandbits(_COPY_ID_BITS) if journal.is_copied else 0
@@ -154,16 +154,16 @@ class RaftMember:
 
     @property
     def voters(self) -> VoterSet:
-        """Who votes: the latest set in the log, committed or not (Raft dissertation, 4.1)."""
+        """The voters: the latest set in the log, committed or not (Raft dissertation, 4.1)."""
         return self.journal.voters or self._configured
 
     def _voter_sets(self) -> Sequence[VoterSet]:
-        """The voters that are committed, and those that count now."""
+        """Return the committed set of voters, and the latest one if it differs."""
         committed = self.journal.voters_at(self.engine.commit_index)
         return [self.voters] if committed in (None, self.voters) else [committed, self.voters]
 
     def counts(self, peer: Peer) -> bool:
-        """Whether the answers of a peer count: it votes with this disk, or is about to."""
+        """Return True if the answers of a peer count: it is a voter or a learner with this directory."""
         if peer.node_id in self.voters:
             return self.voters.has(*peer)
         learner = self._learners.get(peer.node_id)
@@ -171,13 +171,14 @@ class RaftMember:
 
     @property
     def is_lone(self) -> bool:
-        """Whether this voter is the only one."""
+        """True if this voter is the only one."""
         return [(one.node_id, one.directory_id) for one in self.voters] == [self.voter[:2]]
 
     def meet_another_quorum(self, peer: Peer, term: int) -> None:
-        """A node of this cluster is in a term that this lone voter, who begins all of them, has not begun.
+        """Resign as a lone voter, which begins all terms itself, if a node of the cluster is in a later term.
 
-        If the log began in this process, then with an empty disk where there is a quorum already.
+        Only a voter does so whose log began in this process: it began with an empty disk although a quorum
+        exists.
         """
         if self._began_empty and not self._stands_aside:
             self._stands_aside = True
@@ -196,7 +197,7 @@ class RaftMember:
         disks = {**{one.node_id: one.directory_id for one in self._learners.values()}, **self._disks()}
         for node_id, directory_id in self._known_disks.items():
             if disks.get(node_id) not in (directory_id, None) and directory_id != ZERO_UUID:
-                # What the last disk of this name had is not on the next one.
+                # Entries on the previous disk of this node are not on the new one.
                 self.engine.forget_progress(node_id)
                 self.replication.forget(node_id)
         self._known_disks.update(disks)
@@ -206,7 +207,7 @@ class RaftMember:
         return {voter.node_id: voter.directory_id for voter in self.voters}
 
     def _look_at_voters(self) -> None:
-        """A set of voters counts from the moment it is in the log, and no longer when it is cut off again."""
+        """Apply a changed set of voters: one counts as soon as it is in the log, until it is truncated."""
         if self.voters is not self._known_voters:
             self._known_voters = self.voters
             self._began_empty &= self.is_lone
@@ -217,13 +218,13 @@ class RaftMember:
             self._listener.handle_voters(self.voters)
 
     def link_is_up(self, peer: Peer, *, is_up: bool) -> None:
-        """A link to a peer came or went."""
+        """Note that a link to a peer was opened or closed."""
         if is_up:
             self._peers[peer.node_id] = peer.directory_id
             self._linked.add(peer.node_id)
             self.replication.probe(peer.node_id)
             if self.engine.is_leading:
-                # One whose disk went back must not vote before it hears what it acknowledged.
+                # A voter with a restored disk must not vote before it is reminded of what it acknowledged.
                 self.engine.send_soon()
         else:
             self._linked.discard(peer.node_id)
@@ -233,7 +234,7 @@ class RaftMember:
         self._teach_strangers()
 
     def _teach_strangers(self) -> None:
-        """A leader sends the log to every node that came with a link: it is to become a voter one day."""
+        """Make every linked node that is not a voter a learner, if this member leads."""
         strangers = {
             node_id: Voter(node_id, self._peers[node_id], "", 0)
             for node_id in sorted(self._linked)
@@ -246,7 +247,7 @@ class RaftMember:
             self._set_peers()
 
     def add_learner(self, voter: Voter) -> None:
-        """Let the leader send a node the log, without counting it, until it is made a voter."""
+        """Replicate the log to a node without counting its acknowledgements, until it becomes a voter."""
         if voter.node_id in self.voters or not self.engine.is_leading:
             return
         self._learners[voter.node_id] = voter
@@ -255,41 +256,41 @@ class RaftMember:
 
     @property
     def has_committed_all(self) -> bool:
-        """Whether nothing in the log waits for a majority."""
+        """True if every entry of the log is committed."""
         return self.journal.last.raft_index <= self.engine.commit_index
 
     @property
     def may_commit(self) -> bool:
-        """Whether there are links to a majority of the voters."""
+        """True if there are links to a majority of the voters."""
         linked = sum(one.node_id in self._linked or one.node_id == self.voter.node_id for one in self.voters)
         return linked > len(self.voters) // 2
 
     @property
     def is_told_to_lead(self) -> bool:
-        """Whether the listener knows that this member leads."""
+        """True if the listener knows that this member leads."""
         return self._told_term > 0
 
     @property
     def returned(self) -> list[tuple[int, bytes]]:
-        """(node id, directory id) of linked nodes that have a voter's name and another disk."""
+        """The (node id, directory id) of linked nodes with the id of a voter but another directory."""
         linked = [(node_id, self._peers[node_id]) for node_id in sorted(self._linked)]
         return [one for one in linked if one[0] in self.voters and not self.voters.has(*one)]
 
     def directory_of(self, node_id: int) -> bytes:
-        """The disk by which a voter or learner is known, zeros if none is."""
+        """Return the directory id of a voter or learner, zeros if it is unknown."""
         known = self._learners.get(node_id) or self.voters.by_id.get(node_id)
         return bytes(16) if known is None else known.directory_id
 
     def has_caught_up(self, node_id: int) -> bool:
-        """Whether a peer has all that is committed."""
+        """Return True if a peer has all committed entries."""
         return self.engine.is_leading and self.engine.match_of(node_id) >= self.engine.commit_index > 0
 
-    # ---- what the leader appends -----------------------------------------------------------------------
+    # ---- appends of the leader -------------------------------------------------------------------------
 
     def propose(self, batch: MetadataBatch, encoded: bytes | None = None) -> None:
-        """Append a batch (`encoded`: the same as an entry, with any index); NOT_CONTROLLER if it cannot.
+        """Append a batch (`encoded` is its entry, with any index); NOT_CONTROLLER unless this member leads.
 
-        One that names voters changes one at a time, after the change before it and an entry of this reign are
+        A set of voters may change one voter, after the previous change and an entry of this term are
         committed (Raft dissertation, 4.1, and its correction of 2015): INVALID_REQUEST otherwise.
         """
         engine, last = self.engine, self.journal.last
@@ -312,7 +313,7 @@ class RaftMember:
                 ErrorCode.INVALID_REQUEST,
                 "Another change of the voters is in progress: try again when it is complete.",
             )
-        # One that only changes its disk would come and go at once, and two majorities need not meet in it.
+        # A voter that only changes its disk would be added and removed at once; majorities might not overlap.
         keeps_disks = all(
             one.directory_id == old.directory_id
             for one in voters
@@ -322,7 +323,7 @@ class RaftMember:
         if not is_one or not voters.is_settled:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Voters can only be added or removed one at a time.")
 
-    # ---- what the engine asks --------------------------------------------------------------------------
+    # ---- calls of the engine ---------------------------------------------------------------------------
 
     def send_from_engine(self, node_id: int, message: dict[str, Any]) -> None:
         self.guard.post_from_engine(node_id, message)
@@ -338,7 +339,7 @@ class RaftMember:
         )
 
     def begin_reign(self) -> None:
-        # What a learner had in an earlier reign may be cut off since; the engine forgets it of voters alone.
+        # A learner's entries of an earlier term may be truncated since, and the engine resets only voters.
         self._forget_learners()
         self.replication.begin_reign()
 
@@ -353,7 +354,7 @@ class RaftMember:
         self._teach_strangers()
 
     def _append_first_voters(self) -> None:
-        """Put the voters of the settings into the log with their directories, which all of them have told."""
+        """Append the voters of the settings with their directory ids, which all of them have sent."""
         settled = VoterSet.of(
             voter._replace(directory_id=self._peers.get(voter.node_id, voter.directory_id))
             for voter in self.voters
@@ -368,11 +369,11 @@ class RaftMember:
 
     @property
     def wants_entry(self) -> bool:
-        """Return whether the listener should propose something now, if only a NoOpRecord."""
+        """True if the listener should propose a batch now, such as a NoOpRecord."""
         return self._told_term > 0 and self.engine.is_leading and self.replication.wants_entry
 
     def _append_wanted(self) -> None:
-        """Nobody proposes anything before this leader has committed the first entry of its reign."""
+        """Append a NoOpRecord if replication waits for an entry and the listener cannot propose one yet."""
         if self.engine.is_leading and not self._told_term and self.replication.wants_entry:
             last = self.journal.last
             batch = MetadataBatch(
@@ -393,7 +394,7 @@ class RaftMember:
     # ---- snapshots -------------------------------------------------------------------------------------
 
     def make_snapshot(self, image: MetadataImage, raft_index: int) -> None:
-        """Begin to store a snapshot of `image`, which the committed entry `raft_index` made."""
+        """Begin to store a snapshot of `image`, whose last committed entry is `raft_index`."""
         assert not self.is_working
         self.is_working = True
         self.journal.begin_segment()
@@ -401,7 +402,7 @@ class RaftMember:
         def finish(stored: Any) -> None:
             self.is_working = False
             if isinstance(stored, OSError):
-                # Nothing is lost: the segments stay, and the next snapshot may find room.
+                # Nothing is lost: the segments stay, and the next snapshot may succeed.
                 log.error("A snapshot of the metadata could not be written: %s", stored)
             elif isinstance(stored, BaseException):
                 raise stored
@@ -416,7 +417,7 @@ class RaftMember:
             self.journal.forget_until(stored.start)
 
     def install(self, content: bytes, chunk: SnapshotChunk, done: Callable[[bool], None]) -> None:
-        """A leader sent a whole snapshot."""
+        """Store and apply a complete snapshot from the leader."""
         if self.is_working:
             done(False)
             return
@@ -459,14 +460,14 @@ class RaftMember:
 
     @property
     def due_at(self) -> float:
-        """When a cycle has something to do though nothing has come since the last one."""
+        """The time of the next cycle that is due even if nothing arrives."""
         due_at = self.engine.due_at
         return due_at if self.notice_at is None else min(due_at, self.notice_at)
 
     def cycle(self) -> bool:
-        """Do what is due; whether another cycle should follow at once.
+        """Do what is due; return True if another cycle should follow at once.
 
-        An error of the disk leaves here and is fatal: nobody can say what a failed sync wrote.
+        An error of the disk is raised and is fatal: it is unknown what a failed sync wrote.
         """
         engine = self.engine
         commit_index, sends = engine.commit_index, engine.sends
@@ -477,13 +478,13 @@ class RaftMember:
         self._append_wanted()
         self.election.before_tick()
         if len(self.voters) == 1:
-            # Nobody else makes the lone voter's entries durable before they count.
+            # For a lone voter only its own sync makes entries durable, so it comes before they count.
             self._sync()
         engine.tick()
         self._look_at_voters()
         if self.journal.is_state_dirty:
-            # A lone voter wins as it stands. What leaves in a term that it forgets with its power would be
-            # followed by other entries of the same term.
+            # A lone voter wins at once. If it sent entries of a term that it loses with its power, the same
+            # term would get other entries later.
             self._sync()
         self.guard.flush_early()
         self._sync()
@@ -501,7 +502,7 @@ class RaftMember:
             self.journal.sync_times.observe(time.monotonic() - began_s)
 
     def _plan_notice(self, *, has_sent: bool, has_moved: bool) -> None:
-        """Let followers know soon what is committed: commands that came from there wait for it."""
+        """Schedule a message with the commit index to followers, because their commands wait for it."""
         if has_sent or not self.engine.is_leading:
             self.notice_at = None
         elif has_moved and self.notice_at is None:
@@ -527,7 +528,7 @@ class RaftMember:
             self._listener.handle_leadership(engine.term)
 
     def progress(self) -> list[MemberStatus]:
-        """What the leader knows of its peers, learners included."""
+        """Return the progress of all peers, including learners."""
         self.replication.note_heartbeats()
         peers = {voter.node_id for voter in self.voters} | set(self._learners)
         return [

@@ -1,7 +1,7 @@
-"""What voters say to each other, in the notation of messages; nothing but numbers, flags and bytes.
+"""The messages between voters, in the notation of messages; they consist of numbers, flags and bytes.
 
-A frame is one byte for the kind, one for the version, and the body. Whoever reads one checks every length
-against the bytes that are there, so a frame never costs more memory than it has; CORRUPT_MESSAGE otherwise.
+A frame is one byte for the kind, one for the version, and the body. The decoder checks every length against
+the size of the frame, so a frame never takes more memory than its size; CORRUPT_MESSAGE otherwise.
 """
 
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ from ottla.logstore.words.schema_compiler import decoder, encoder
 from ottla.logstore.words.varint import ByteSource
 from ottla.metadata_raft.record_codec import MAX_BATCH_BYTES
 
-# The largest entry and what stands around it.
+# The largest entry, and the rest of a message around it.
 MAX_FRAME_BYTES: Final = MAX_BATCH_BYTES + 1024 * 1024
 _VERSION: Final = 0
 
-# `copy_id` in a message: the directory of whoever sends it is a copy, and it does not know what it promised;
-# the number is another one at each start. 0: it knows. `candidate_copy_id` in an answer is that of the one
-# who asked, which must not count what was granted to the same node before.
+# A `copy_id` other than 0 means that the sender's directory is a copy, so that it does not know its earlier
+# votes and acknowledgements; each start has another number. `candidate_copy_id` in an answer repeats the
+# candidate's: a vote that was granted to an earlier start of the node must not count.
 
 
 @message(versions=(0, 0), flexible_since=0)
 class PreVote:
-    """Would you vote for me in `term`? Asked before a term is begun, so that who is cut off begins none."""
+    """A request that precedes one for a vote in `term`, so that a disconnected voter does not raise terms."""
 
     term: int = schema.int32()
     last_index: int = schema.int64()
@@ -35,7 +35,7 @@ class PreVote:
 
 @message(versions=(0, 0), flexible_since=0)
 class PreVoteGranted:
-    """I would."""
+    """The answer to a PreVote: the sender would vote for the candidate."""
 
     term: int = schema.int32()
     copy_id: int = schema.int64(tag=0, default=0)
@@ -44,7 +44,7 @@ class PreVoteGranted:
 
 @message(versions=(0, 0), flexible_since=0)
 class RequestVote:
-    """Vote for me in `term`."""
+    """A request for a vote in `term`."""
 
     term: int = schema.int32()
     last_index: int = schema.int64()
@@ -54,7 +54,7 @@ class RequestVote:
 
 @message(versions=(0, 0), flexible_since=0)
 class VoteGranted:
-    """I did, and it is on my disk."""
+    """The answer to a RequestVote: the sender voted for the candidate, durably."""
 
     term: int = schema.int32()
     copy_id: int = schema.int64(tag=0, default=0)
@@ -63,14 +63,14 @@ class VoteGranted:
 
 @message(versions=(0, 0), flexible_since=0)
 class TermHint:
-    """Your term is over, this one is known here."""
+    """The answer to a message of an older term, with the sender's term."""
 
     term: int = schema.int32()
 
 
 @message(versions=(0, 0), flexible_since=0)
 class TimeoutNow:
-    """Stand for election at once: I am about to go."""
+    """A request to a follower to stand for election at once, because the leader is about to resign."""
 
     term: int = schema.int32()
 
@@ -82,7 +82,7 @@ class AppendedEntry:
 
 @message(versions=(0, 0), flexible_since=0)
 class AppendEntries:
-    """The entries behind `previous_index`, none to say that the leader is there."""
+    """The entries after `previous_index`; without entries it is a heartbeat."""
 
     term: int = schema.int32()
     commit_index: int = schema.int64()
@@ -93,8 +93,10 @@ class AppendEntries:
 
 @message(versions=(0, 0), flexible_since=0)
 class AppendReply:
-    """To the request with this `previous_index`: all below `next_index` is the same here and on disk; or,
-    without success, where the leader should try next.
+    """The answer to the AppendEntries with this `previous_index`.
+
+    With success, the follower has all entries below `next_index` on disk; without it, `next_index` is the
+    next entry for the leader to try.
     """
 
     term: int = schema.int32()
@@ -106,7 +108,7 @@ class AppendReply:
 
 @message(versions=(0, 0), flexible_since=0)
 class SnapshotChunk:
-    """A piece of the snapshot that ends with the entry `last_index`."""
+    """A chunk of the snapshot that ends with the entry `last_index`."""
 
     term: int = schema.int32()
     last_index: int = schema.int64()
@@ -119,7 +121,7 @@ class SnapshotChunk:
 
 @message(versions=(0, 0), flexible_since=0)
 class SnapshotReply:
-    """To the piece at `position`: which comes next, or that all up to `last_index` is here and on disk."""
+    """The answer to the chunk at `position`: the position of the next one, or `is_installed` at the end."""
 
     term: int = schema.int32()
     last_index: int = schema.int64()
@@ -131,10 +133,12 @@ class SnapshotReply:
 
 @message(versions=(0, 0), flexible_since=0)
 class PromiseReminder:
-    """The leader to a voter: with this disk you acknowledged the entry `raft_index` of `entry_term` (-1: no
-    longer known) in this term; my log ends at `end_index`, so you acknowledged no more than that.
+    """A reminder to a voter that it acknowledged an entry that its log seems to lack.
 
-    With `of_copy_id`: whatever you promised before you told of that copy, it was no more than that.
+    The voter acknowledged the entry `raft_index` of `entry_term` (-1: unknown) with this directory in this
+    term. The leader's log ends at `end_index`, so the voter did not acknowledge more than that.
+
+    With `of_copy_id`, this covers everything that the voter acknowledged before it reported that copy.
     """
 
     term: int = schema.int32()
@@ -148,8 +152,10 @@ class PromiseReminder:
 
 @message(versions=(0, 0), flexible_since=0)
 class PromiseForgotten:
-    """My disk went back: send me everything from `next_index` on. I vote for nobody who lacks the entry
-    `promised_index` of `promised_term`, and do not stand myself until I have it.
+    """A report that the sender's disk was restored, and a request for all entries from `next_index` on.
+
+    The sender votes for no candidate that lacks the entry `promised_index` of `promised_term`, and does not
+    stand for election until it has that entry itself.
     """
 
     term: int = schema.int32()
@@ -191,13 +197,13 @@ _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
 
 
 def encode_message(value: RaftMessage) -> bytes:
-    """The content of one frame."""
+    """Return the content of one frame."""
     cls = type(value)
     return b"".join(encoder(cls, _VERSION)(value, bytearray((_KIND_OF[cls], _VERSION))))
 
 
 def decode_message(frame: ByteSource) -> RaftMessage:
-    """The inverse of `encode_message`."""
+    """Return the message that `encode_message` wrote."""
     cls = _KINDS.get(frame[0]) if len(frame) > 1 else None
     if cls is None:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A message of a voter has an unknown kind.")

@@ -1,10 +1,10 @@
-"""pysyncobj's SyncObj with every part replaced that loses data, and its names in one place.
+"""The Raft engine: pysyncobj's SyncObj, with every part replaced that could lose data.
 
-The library brings the roles, the elections, the rule when an entry is committed, the loop that applies and
-the queue of commands. It is taken apart along its private names, which a subclass may shadow: nothing in it
-is patched. This is the only file that knows those names, and they were audited in one version alone, so
-another version does not start. What replaces the rest stands in `raft_replication` (leader), `raft_follower`
-and `raft_election`; `raft_member` puts them together.
+The library provides the roles, the elections, the commit rule, the loop that applies entries and the queue of
+commands. Its parts are replaced by shadowing private names in a subclass; nothing in it is patched. This is
+the only file that knows those names. They were audited in one version only, so another version does not
+start. The replacements are in `raft_replication` (leader), `raft_follower` and `raft_election`; `raft_member`
+combines them.
 """
 
 import math
@@ -16,7 +16,7 @@ from ottla.metadata_raft.module_absent import module_absent
 from ottla.metadata_raft.quorum_state import NOBODY, QuorumState
 from ottla.metadata_raft.raft_journal import JournalEntry, RaftJournal
 
-# The library's encryption is not used, and what it needs for it would take 8 MB of each node.
+# The library's encryption is not used, and its dependency would take 8 MB in each node.
 with module_absent("cryptography"):
     import pysyncobj.syncobj
     from pysyncobj import SyncObj, SyncObjConf
@@ -31,23 +31,24 @@ if VERSION != AUDITED_VERSION:
         f"installed: run `pip install pysyncobj=={AUDITED_VERSION}`."
     )
 
-# Without a leader there is nobody to depose, and PreVote keeps those out of it who know of one.
+# Without a leader, a short timeout deposes none, and PreVote is rejected by voters that know a leader.
 BRIEF_ELECTION_SECONDS: Final = (0.05, 0.25)
-# All lose a leader that dies within some milliseconds; a vote takes a write to disk and a round trip.
+# All voters notice a leader's death within some milliseconds; a vote takes a write to disk and a round trip.
 FIRST_ELECTION_SECONDS: Final = (0.01, 0.03)
 NEXT_ELECTION_SECONDS: Final = 0.06
-# A follower that hears nothing asks for votes after this long, by chance, so that rarely two do at once.
+# A follower without a leader asks for votes after a random time, so that two rarely do so at once.
 MIN_ELECTION_SECONDS: Final = 1.0
 MAX_ELECTION_SECONDS: Final = 2.0
-# Four may be lost before a follower asks for votes. The end of its connections tells of a leader that dies.
+# Four may be lost before a follower asks for votes. A leader that dies is noticed by the end of its
+# connections.
 HEARTBEAT_SECONDS: Final = 0.25
-# A leader that no majority answers for so long leads nobody: below the time in which another may be elected.
+# A leader without answers from a majority for this time resigns: before another one may be elected.
 LEADER_FALLBACK_SECONDS: Final = 0.8
 _FOLLOWER: Final = 0
 
 
 class EngineParts(Protocol):
-    """What the engine asks of the parts around it."""
+    """The functions that the engine calls."""
 
     def send_from_engine(self, node_id: int, message: dict[str, Any]) -> None: ...
 
@@ -63,7 +64,7 @@ class EngineParts(Protocol):
 
 
 class _EngineTransport(Transport):  # type: ignore[misc]
-    """Hands the engine's own messages to the guard; the guard calls `receive` with those it lets in."""
+    """A transport that passes the engine's messages to the guard, which calls `receive` for admitted ones."""
 
     def __init__(self, parts: EngineParts) -> None:
         super().__init__(None, None, [])
@@ -81,7 +82,7 @@ class _EngineTransport(Transport):  # type: ignore[misc]
 
 
 class _EngineLog:
-    """The journal as the engine asks for it."""
+    """The journal, with the interface that the engine expects."""
 
     def __init__(self, journal: RaftJournal, parts: EngineParts) -> None:
         self._journal = journal
@@ -94,7 +95,7 @@ class _EngineLog:
         return self._journal[position]
 
     def add(self, command: bytes, raft_index: int, term: int) -> None:
-        # The only command that the engine makes up itself is the one with which a reign begins.
+        # The only command that the engine itself creates is the first one of a term.
         batch = self._parts.leader_change_entry(raft_index, term) if len(command) == 1 else command
         self._journal.append(batch, raft_index, term)
 
@@ -111,7 +112,7 @@ class _EngineLog:
         return self._journal.first.raft_index
 
     def setRaftCommitIndex(self, raft_index: int) -> None:
-        """Known again as soon as there is a leader."""
+        """Do nothing: the commit index is known again as soon as there is a leader."""
 
     def onOneSecondTimer(self) -> None:
         return
@@ -121,14 +122,14 @@ class _EngineLog:
 
 
 class _NoPoller:
-    """In place of the library's, which waits for sockets."""
+    """A replacement of the library's poller, which waits for sockets."""
 
     def poll(self, _timeout_seconds: float) -> None:
         return
 
 
 class RaftEngine(SyncObj):  # type: ignore[misc]
-    """One voter's roles. Every attribute that others may use stands behind `# ---- for the other parts`."""
+    """The roles of one voter. Other modules use only the attributes below `# ---- for the other parts`."""
 
     def __init__(
         self, node_id: int, journal: RaftJournal, parts: EngineParts, *, applied_index: int, chance: Random
@@ -138,12 +139,12 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._chance = chance
         self._transport = _EngineTransport(parts)
         self._nodes: dict[int, Node] = {}
-        self.election_deadline = 0.0  # when this voter stands for election unless it hears from a leader
-        self.may_stand = False  # in this tick: the deadline has passed, and nothing else forbids it
-        self.sends = 0  # how often it was replicated; whatever was committed before was told with it
+        self.election_deadline = 0.0  # when this voter stands for election, unless it hears from a leader
+        self.may_stand = False  # in this tick: the deadline has passed, and nothing else forbids an election
+        self.sends = 0  # the number of replications, each of which sends the current commit index
         self.node_id = node_id
         super().__init__(Node(node_id), [], _engine_conf(), transport=self._transport)
-        # It has no descriptors to look at, and would ask the system about none in every tick.
+        # There are no descriptors to poll, and the library's poller would make a system call in every tick.
         self._poller = _NoPoller()
         self.applied_index = self.commit_index = applied_index
 
@@ -159,8 +160,8 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
 
     @property
     def _SyncObj__raftElectionDeadline(self) -> float:
-        # The library looks at the clock a moment after the election did. A deadline that passes in between
-        # must not let it stand without having asked anybody.
+        # The library reads the clock slightly later than `raft_election`. A deadline that passes in between
+        # must not let it stand for election without a PreVote.
         return -math.inf if self.may_stand else math.inf
 
     @_SyncObj__raftElectionDeadline.setter
@@ -171,7 +172,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         return self._chance.uniform(MIN_ELECTION_SECONDS, MAX_ELECTION_SECONDS)
 
     def _SyncObj__doApplyCommand(self, _batch: bytes) -> None:
-        # Without pickle. What raises here is fatal to the process, never retried, never skipped.
+        # Without pickle. An exception here is fatal to the process; the entry is never retried or skipped.
         entry = self._log[self.applied_index + 1 - self._log[0].raft_index]
         self._parts.apply(entry)
 
@@ -186,12 +187,12 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._parts.handle_reign()
 
     def _SyncObj__tryLogCompaction(self) -> None:
-        """Snapshots are made elsewhere."""
+        """Do nothing: snapshots are made elsewhere."""
 
     # ---- for the other parts ---------------------------------------------------------------------------
 
     def _node(self, node_id: int) -> Node:
-        """The library's name of a voter; it makes them slowly."""
+        """Return the library's object for a voter, cached because its construction is slow."""
         node = self._nodes.get(node_id)
         if node is None:
             node = self._nodes[node_id] = Node(node_id)
@@ -199,7 +200,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
 
     @staticmethod
     def now() -> float:
-        """Seconds of the clock by which the engine measures its timeouts."""
+        """Return the time in seconds, by the clock of the engine's timeouts."""
         now: float = pysyncobj.syncobj.monotonicTime()
         return now
 
@@ -214,21 +215,21 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
 
     @property
     def due_at(self) -> float:
-        """When time alone lets a tick do something: an election, a heartbeat, or to give up the lead."""
+        """The time of the next election, heartbeat or resignation; a tick before it has nothing to do."""
         if not self.is_leading:
             return self.election_deadline
         heartbeat_at: float = self._SyncObj__newAppendEntriesTime
         others = self._SyncObj__otherNodes
         if not others:
             return heartbeat_at
-        # With this node, those that were heard since then are a majority of the voters.
+        # Together with this node, the peers that were heard since this time are a majority of the voters.
         heard = sorted((self._SyncObj__lastResponseTime[node] for node in others), reverse=True)
         majority_heard_at: float = heard[(len(others) + 1) // 2 - 1]
         return min(heartbeat_at, majority_heard_at + LEADER_FALLBACK_SECONDS)
 
     @property
     def leader_id(self) -> int:
-        """-1 if nobody is known to lead."""
+        """The leader's node id, -1 if it is unknown."""
         leader = self._getLeader()
         return -1 if leader is None else leader.id
 
@@ -239,7 +240,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._SyncObj__raftLeader = self._node(node_id)
 
     def forget_leader(self) -> None:
-        """Know nobody who leads, until one is heard again; the term and the vote stay."""
+        """Forget the leader until one is heard again; the term and the vote stay."""
         assert not self.is_leading
         self._SyncObj__raftLeader = None
 
@@ -262,25 +263,25 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._SyncObj__raftLastApplied = raft_index
 
     def postpone_election(self) -> None:
-        """Wait for a whole timeout again."""
+        """Restart the election timeout."""
         self.election_deadline = self.now() + self._SyncObj__generateRaftTimeout()
 
     def wait_briefly(self, place: int | None = None) -> None:
-        """Wait no longer than peers need to answer, when there is no leader that a wait could spare.
+        """Set a short election timeout, as there is no leader to wait for.
 
-        Where it is known who else asks for votes now, each waits by its `place` among them.
+        If it is known which voters stand for election now, each waits according to its `place` among them.
         """
         bounds_s = BRIEF_ELECTION_SECONDS if place is None else FIRST_ELECTION_SECONDS
         wait_s = self._chance.uniform(*bounds_s) + (place or 0) * NEXT_ELECTION_SECONDS
         self.election_deadline = self.now() + wait_s
 
     def stand_for_election(self) -> None:
-        """Begin a term with the next tick."""
+        """Begin a term in the next tick."""
         self.election_deadline = 0
 
     @property
     def is_handed_leadership(self) -> bool:
-        """Whether the leader asked this voter to follow it at once."""
+        """True if the leader handed leadership to this voter."""
         return bool(self._SyncObj__transferInProgress)
 
     @is_handed_leadership.setter
@@ -288,7 +289,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._SyncObj__transferInProgress = is_handed
 
     def adopt_term(self, term: int) -> None:
-        """Step down into a higher term, in which this voter has not voted."""
+        """Become a follower in a higher term, in which this voter has not voted."""
         assert term > self.term
         self._SyncObj__setCurrentTerm(term, None)
         self._SyncObj__raftLeader = None
@@ -299,11 +300,11 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._SyncObj__setCurrentTerm(self.term, node_id)
 
     def follow(self) -> None:
-        """Be a follower of whoever leads this term."""
+        """Become a follower in this term."""
         self._SyncObj__setState(_FOLLOWER)
 
     def match_of(self, node_id: int) -> int:
-        """The entry up to which a peer is known to have this leader's log, on disk."""
+        """Return the last entry that a peer is known to have on disk."""
         index: int = self._SyncObj__raftMatchIndex.get(self._node(node_id), 0)
         return index
 
@@ -311,7 +312,7 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._SyncObj__raftMatchIndex[self._node(node_id)] = raft_index
 
     def next_of(self, node_id: int) -> int:
-        """The entry that a peer is sent next."""
+        """Return the next entry to send to a peer."""
         index: int = self._SyncObj__raftNextIndex.get(self._node(node_id), 1)
         return index
 
@@ -319,20 +320,20 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._SyncObj__raftNextIndex[self._node(node_id)] = raft_index
 
     def note_response(self, node_id: int) -> None:
-        """A peer answered this leader."""
+        """Record that a peer answered this leader now."""
         self._SyncObj__lastResponseTime[self._node(node_id)] = self.now()
 
     def last_response(self, node_id: int) -> float | None:
-        """When it did last, or this reign began."""
+        """Return the time of a peer's last answer, or of the beginning of this term as a leader."""
         at: float | None = self._SyncObj__lastResponseTime.get(self._node(node_id))
         return at
 
     def send_soon(self) -> None:
-        """Replicate with the next tick instead of the next heartbeat."""
+        """Replicate in the next tick instead of with the next heartbeat."""
         self._SyncObj__newAppendEntriesTime = 0
 
     def set_peers(self, voters: Iterable[int], learners: Iterable[int]) -> None:
-        """Who is counted, besides this node; learners are sent entries too."""
+        """Set the other voters, whose acknowledgements count, and the learners, which get entries too."""
         others = {self._node(node_id) for node_id in voters}
         known = others | {self._node(node_id) for node_id in learners}
         progress = (
@@ -350,31 +351,31 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._SyncObj__otherNodes = others
 
     def forget_progress(self, node_id: int) -> None:
-        """A peer begins anew, as if nothing had ever been heard of it."""
+        """Forget the progress of a peer, as if it had never answered."""
         self._SyncObj__raftNextIndex.pop(self._node(node_id), None)
         self._SyncObj__raftMatchIndex.pop(self._node(node_id), None)
 
     def queue(self, batch: bytes) -> None:
-        """Let the leader append an entry; it is in the log when this returns."""
+        """Append an entry as the leader; it is in the log when this returns."""
         last_index = self._log[-1].raft_index
         self._applyCommand(batch, None)
         self._checkCommandsToApply()
         assert self._log[-1].raft_index == last_index + 1
 
     def receive(self, node_id: int, message: dict[str, Any]) -> None:
-        """A message of the engine's own, which the guard has judged."""
+        """Handle one of the engine's own messages, which the guard has admitted."""
         self._transport.receive(node_id, message)
 
     def set_connected(self, node_id: int, is_up: bool) -> None:
-        """A link to a peer came or went."""
+        """Note that a link to a peer was opened or closed."""
         self._transport.set_connected(node_id, is_up)
 
     def hand_over(self) -> None:
-        """Ask the voter that has most of the log to lead, if one has all of it."""
+        """Ask the voter with most of the log to lead, if it has all of it."""
         self.transferLeadership()
 
     def tick(self) -> None:
-        """Elect, commit, apply, replicate: whatever is due."""
+        """Do everything that is due: elect, commit, apply, replicate."""
         self.doTick(0.0)
 
 
@@ -398,7 +399,7 @@ def _engine_conf() -> SyncObjConf:
 
 
 def use_clock(now: Callable[[], float]) -> None:
-    """Let all engines of this process measure time by `now`: for simulations, before the first is made."""
+    """Set the clock of all engines of this process, for simulations, before the first one is created."""
     pysyncobj.syncobj.monotonicTime = now
 
 

@@ -1,15 +1,16 @@
-"""A voter whose disk may have gone back to an earlier state, and how it gets its vote back.
+"""Handles a voter whose disk was restored to an earlier state: when it may not vote, and when it may again.
 
-Such a disk may have lost entries that the voter had acknowledged, and counted votes rest on them. That is
-found out in two ways. The voter itself sees at its start that its directory is a copy: then it does not know
-what it promised since the copy was made, so its votes and acknowledgements say so (`copy_id`) and count only
-where all voters agree. Or the leader remembers the last entry that each voter acknowledged in its reign, and
-reminds a voter whose log does not reach that far.
+A promise of a voter is a vote or an acknowledgement. A restored disk may lack entries that the voter had
+acknowledged, and committed entries depend on them. This is detected in two ways. The voter itself sees at its
+start that its directory is a copy: then it does not know its promises since the copy was made, so its votes
+and acknowledgements say so (`copy_id`), and count only if all voters agree. Or the leader remembers the last
+entry that each voter acknowledged in its term, and reminds a voter whose log ends before it.
 
-Either way the leader tells the voter, once it may, the end of its log, beyond which the voter cannot have
-acknowledged anything. The voter writes that down, and from then on judges every candidate as if its log
-ended there. It stands for no election itself until its log reaches that end. So it is like a voter that
-acknowledged and then was silent, which Raft allows at any time; what was counted stays true.
+In both cases the leader sends the voter, as soon as that is safe, the end of its own log: the voter cannot
+have acknowledged anything after it. The voter records that end, and from then on compares candidates with it
+as if its log ended there. It does not stand for election itself until its log reaches that end. So it behaves
+like a voter that acknowledged the entries and then was silent, which Raft allows at any time, and all commits
+stay valid.
 """
 
 import logging
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class Promises:
-    """`own` is this voter; `post(node_id, message)` queues a message that leaves after the next sync."""
+    """The promises of this voter; `post(node_id, message)` queues a message to send after the next sync."""
 
     def __init__(
         self,
@@ -40,8 +41,8 @@ class Promises:
         self._engine = engine
         self._journal = journal
         self._post = post
-        self._told_term = 0  # in which the leader knows that this disk went back
-        self._copy_id = copy_id  # another one at each start, never 0
+        self._told_term = 0  # the term in which the leader knows that this disk was restored
+        self._copy_id = copy_id  # different at each start, never 0
         if journal.is_copied:
             log.warning(
                 "The data directory of this voter is a copy: it was moved, or "
@@ -56,18 +57,18 @@ class Promises:
 
     @property
     def copy_id(self) -> int:
-        """Of this start, while the directory is a copy; 0 if the voter knows what it promised."""
+        """The id of this start while the directory is a copy; 0 if the voter knows its promises."""
         return self._copy_id if self._journal.is_copied else 0
 
     @property
     def is_kept(self) -> bool:
-        """Return whether the log has everything that this voter is known to have acknowledged."""
+        """True if the log has everything that this voter is known to have acknowledged."""
         lost = self._journal.lost_promise
         return lost is None or self._own_end >= lost[:2]
 
     @property
     def end(self) -> tuple[int, int]:
-        """(term, index) that a candidate's log must reach to get this voter's vote."""
+        """The (term, index) that a candidate's log must reach to get this voter's vote."""
         lost = self._journal.lost_promise
         return self._own_end if lost is None else max(self._own_end, lost[:2])
 
@@ -77,13 +78,13 @@ class Promises:
         return last.term, last.raft_index
 
     def handle_reminder(self, node_id: int, reminder: PromiseReminder) -> None:
-        """Compare what the leader remembers with the log; write down what is lost."""
+        """Compare the leader's reminder with the log, and record the end of lost entries."""
         engine, journal = self._engine, self._journal
         is_asked = reminder.directory_id == self._own.directory_id and not engine.is_leading
         if not is_asked or reminder.term != engine.term or node_id != engine.leader_id:
             return
         if reminder.of_copy_id != self.copy_id:
-            return  # It is late; or it is about one promise, and this voter has forgotten all of them.
+            return  # It is late, or it covers one promise, while this voter knows none of its promises.
         if journal.is_copied:
             journal.own_directory()
             log.info(
@@ -94,7 +95,7 @@ class Promises:
                 reminder.end_offset,
             )
         elif self._is_known(reminder):
-            return  # The reminder is late: the entry has come meanwhile.
+            return  # The reminder is late: the entry has arrived meanwhile.
         elif journal.lost_promise is None:
             log.warning(
                 "The disk of this voter was restored to an earlier state: its "
@@ -104,7 +105,7 @@ class Promises:
                 node_id,
                 reminder.end_offset,
             )
-        # A vote of this term may be lost, too: nobody else may get it.
+        # A vote in this term may be lost, too, so no other candidate may get one.
         engine.vote_for_leader(node_id)
         lost = LostPromise(reminder.term, reminder.end_index, reminder.end_offset)
         journal.lose_promise(max(lost, journal.lost_promise or lost))
@@ -132,12 +133,12 @@ class Promises:
         )
 
     def own_directory(self) -> None:
-        """This voter leads, and the others proved that it has all that it can have promised."""
+        """Note on a leader with a copied directory that it has everything it promised, as others proved."""
         self._journal.own_directory()
         log.warning("This voter can vote again: its copied directory has everything that any voter has.")
 
     def look(self) -> None:
-        """After a sync: give the vote back if the log on disk has everything, else tell a new leader."""
+        """After a sync, allow votes again if the log has everything; else send the report to a new leader."""
         journal, engine = self._journal, self._engine
         if journal.lost_promise is None or journal.is_copied:
             return

@@ -1,8 +1,8 @@
-"""The leader's side of replication: what each peer is sent, and what its answers prove.
+"""The leader's side of replication: sends entries and snapshots to peers, and tracks their progress.
 
-A peer is first probed with empty messages until it agrees on an entry; then it is sent ahead of its answers,
-up to a limit. Progress only ever grows within a reign, so an answer that comes late or twice changes nothing.
-A peer that needs entries which only a snapshot has is sent that, one chunk per answer.
+A peer is first probed with empty messages until it agrees on an entry. Then entries are sent without waiting
+for answers, up to a limit. Progress only grows within a term, so a late or repeated answer changes nothing. A
+peer that needs entries below the start of the log is sent a snapshot, one chunk per answer.
 """
 
 import logging
@@ -32,9 +32,9 @@ log = logging.getLogger(__name__)
 
 
 class ReplicationLimits(NamedTuple):
-    """How much is sent at once; a test asks for less, so that little data takes many turns."""
+    """The limits of what is sent at once; tests use small ones, so that little data takes many messages."""
 
-    message_bytes: int = 1 << 20  # of entries in one message, unless a single one is larger
+    message_bytes: int = 1 << 20  # of entries in one message, unless a single entry is larger
     message_entries: int = 5_000
     messages_at_once: int = 16  # for one peer in one tick, so that the others get their heartbeats
     entries_ahead: int = 20_000  # sent and not yet answered
@@ -43,7 +43,7 @@ class ReplicationLimits(NamedTuple):
 
 @dataclass(slots=True)
 class _Transfer:
-    """A snapshot on its way to one peer."""
+    """A snapshot that is being sent to one peer."""
 
     snapshot: StoredSnapshot
     position: int
@@ -52,20 +52,23 @@ class _Transfer:
 
 @dataclass(slots=True)
 class _Progress:
-    """What else than the two indexes is known of a peer; it begins anew with each reign."""
+    """The progress of a peer beside its match and next index; each term as a leader starts without any."""
 
     is_probing: bool = True
     transfer: _Transfer | None = None
     caught_up_at: float | None = None
-    acknowledged: int = 0  # the last entry that it said to have, and knew what it promised
-    copy_id: int = 0  # while its directory is a copy and it has not been told yet what it promised
-    copy_index: int = 0  # the last entry that it said to have meanwhile
-    proof_index: int = 0  # the entry by which the others prove that they follow this leader
-    regains_at: int = 0  # the index at which a voter whose disk went back has its vote again; 0 for others
+    acknowledged: int = 0  # the last entry that it acknowledged without a copied directory
+    copy_id: int = 0  # set while its directory is a copy and its promises are not known yet
+    copy_index: int = 0  # the last entry that it acknowledged during that time
+    proof_index: int = 0  # the entry whose acknowledgements prove that the others follow this leader
+    regains_at: int = 0  # the index at which a voter with a restored disk may vote again; 0 for others
 
 
 class Replication:
-    """`post(node_id, message)` queues a message; `has_room(node_id)` says whether a link takes more."""
+    """The replication to all peers.
+
+    `post(node_id, message)` queues a message; `has_room(node_id)` is true if the link accepts more.
+    """
 
     def __init__(
         self,
@@ -80,9 +83,9 @@ class Replication:
         promises: Promises,
         limits: ReplicationLimits,
     ) -> None:
-        self._voter_sets = voter_sets  # the committed one, and the one that counts now
+        self._voter_sets = voter_sets  # the committed set, and the latest one
         self._promises = promises
-        self._own_proof_index = 0  # while this leader's own directory is a copy
+        self._own_proof_index = 0  # set while this leader's own directory is a copy
         self._limits = limits
         self._engine = engine
         self._journal = journal
@@ -93,29 +96,30 @@ class Replication:
         self._progress: dict[int, _Progress] = {}
 
     def begin_reign(self) -> None:
-        """Forget what an earlier reign knew."""
+        """Forget the progress of an earlier term."""
         self._progress.clear()
-        # Its own first entry comes next. Until all the others have it, nothing counts.
+        # The first entry of this term comes next. With a copied directory of its own, this leader counts no
+        # acknowledgement until that entry proves that the others follow it.
         self._own_proof_index = self._journal.last.raft_index + 1 if self._promises.copy_id else 0
 
     def probe(self, node_id: int) -> None:
-        """A link came anew: what was sent over the last one may be lost."""
+        """Probe a peer over its new link, as messages over the last one may be lost."""
         if node_id in self._progress:
             self._progress[node_id].is_probing = True
 
     def forget(self, node_id: int) -> None:
-        """A peer begins anew."""
+        """Forget the progress of a peer."""
         self._progress.pop(node_id, None)
 
     def caught_up_at(self, node_id: int) -> float | None:
-        """When a peer last had the whole log, in the engine's seconds."""
+        """Return the time at which a peer last had the whole log, in the engine's seconds."""
         progress = self._progress.get(node_id)
         return None if progress is None else progress.caught_up_at
 
     # ---- sending ---------------------------------------------------------------------------------------
 
     def replicate_to(self, node_id: int) -> None:
-        """Send what a peer lacks, or that the leader is there."""
+        """Send the entries or the snapshot that a peer lacks, or a heartbeat."""
         engine, progress = self._engine, self._progress.setdefault(node_id, _Progress())
         if not self._has_room(node_id):
             return
@@ -131,7 +135,7 @@ class Replication:
                 break
 
     def _send_entries(self, node_id: int, *, is_empty: bool) -> bool:
-        """One message; whether the peer lacks more than it has."""
+        """Send one message; return True if the peer lacks further entries."""
         engine, journal = self._engine, self._journal
         next_index = engine.next_of(node_id)
         previous = journal.at(next_index - 1)
@@ -155,14 +159,14 @@ class Replication:
 
     def _send_snapshot(self, node_id: int, progress: _Progress) -> None:
         engine, latest = self._engine, self._store.latest
-        assert latest is not None, "entries are gone that no snapshot has"
+        assert latest is not None, "entries were removed without a snapshot of them"
         transfer, now = progress.transfer, engine.now()
         if transfer is None:
             transfer = progress.transfer = _Transfer(latest, 0, -CHUNK_RETRY_SECONDS)
         if now - transfer.sent_at >= CHUNK_RETRY_SECONDS:
             self._send_chunk(node_id, transfer)
         else:
-            # It only says that the leader is there; the peer cannot have that entry.
+            # A heartbeat only: the peer cannot have that entry.
             first = self._journal.first
             self._post(
                 node_id,
@@ -193,22 +197,22 @@ class Replication:
     # ---- answers ---------------------------------------------------------------------------------------
 
     def handle_reply(self, node_id: int, reply: AppendReply) -> None:
-        """An answer of this term to an AppendEntries."""
+        """Handle an answer of this term to an AppendEntries."""
         engine, progress = self._engine, self._progress.setdefault(node_id, _Progress())
         engine.note_response(node_id)
         self._hear_of_copy(node_id, progress, reply.copy_id)
-        # A copy may lack entries that its original acknowledged, so sending may begin before those.
+        # A copied directory may lack entries that the voter acknowledged, so sending may begin below them.
         next_index, match = engine.next_of(node_id), 0 if reply.copy_id else engine.match_of(node_id)
         last_index = self._journal.last.raft_index
         if reply.success:
             if not match < reply.next_index <= last_index + 1:
                 if progress.is_probing and next_index <= match:
-                    # A late answer from before it had its vote back was taken for news: go on where it is.
+                    # A late answer from before it could vote again set the next index too low.
                     engine.set_next(node_id, match + 1)
                 return
             self._count(node_id, progress, reply.next_index - 1, reply.copy_id)
             if progress.is_probing or next_index < reply.next_index:
-                # Otherwise never back: what was sent ahead is on its way.
+                # Otherwise it must not decrease, as later entries have been sent.
                 engine.set_next(node_id, reply.next_index)
             progress.is_probing = False
             self._note_caught_up(node_id, progress)
@@ -216,21 +220,21 @@ class Replication:
                 engine.send_soon()
             return
         if reply.next_index <= match:
-            # The answer is late, or it names the first entry of a term that does not agree, or the peer's
-            # disk went back: only the peer can tell.
+            # The answer is late, or names the first entry of a conflicting term, or the peer's disk was
+            # restored: only the peer can know.
             self._remind(node_id, match)
         if progress.transfer is not None:
             self._leave_transfer(node_id, progress, reply)
         elif not progress.is_probing or reply.previous_index == next_index - 1:
-            # The second answer to the same mistake finds the peer probed elsewhere already.
+            # A second answer about the same conflict finds that another index is being probed already.
             progress.is_probing = True
             engine.set_next(node_id, max(match + 1, min(reply.next_index, next_index - 1), 1))
             engine.send_soon()
 
-    # ---- copied directories ------------------------------------------------------------------------------
+    # ---- copied directories ----------------------------------------------------------------------------
 
     def note_copy(self, node_id: int, copy_id: int, proof_index: int) -> None:
-        """A voter said that its directory is a copy before the entry `proof_index` was appended."""
+        """Record that a voter reported its copied directory before the entry `proof_index` was appended."""
         progress = self._progress.setdefault(node_id, _Progress())
         progress.copy_id, progress.proof_index, progress.copy_index = copy_id, proof_index, 0
 
@@ -245,7 +249,7 @@ class Replication:
             self.note_copy(node_id, copy_id, self._journal.last.raft_index + 1)
 
     def _count(self, node_id: int, progress: _Progress, raft_index: int, copy_id: int) -> None:
-        """Take down an acknowledgement; the engine counts those of voters that know what they promised."""
+        """Record an acknowledgement; the engine counts it only if the voter knows its promises."""
         if copy_id:
             progress.copy_index = max(progress.copy_index, raft_index)
         else:
@@ -256,7 +260,7 @@ class Replication:
         self._settle_copies()
 
     def _settle_copies(self) -> None:
-        """Tell voters with copied directories what they may have promised, once that is proven."""
+        """Send voters with copied directories the end of what they may have promised, once it is proven."""
         if self._own_proof_index and self._is_proven(self._engine.node_id, self._own_proof_index):
             self._own_proof_index = 0
             self._promises.own_directory()
@@ -268,11 +272,12 @@ class Replication:
                 self._remind(node_id, 0, progress.copy_id)
 
     def _is_proven(self, node_id: int, raft_index: int) -> bool:
-        """Return whether nobody leads, or may come to lead, by what a voter promised in a later term.
+        """Return True if a later term with this voter's vote is impossible.
 
-        The entry was appended after that voter had told that it forgot. If a majority without it has the
-        entry, any majority that the voter could have helped has one of these, which follows this leader and
-        elects nobody who lacks the entry. If all others have it, none of them was in a later term.
+        The entry was appended after that voter had reported that it does not know its promises. If a majority
+        without the voter has the entry, any majority that the voter could have been part of includes one of
+        them, which follows this leader and elects no candidate without the entry. If all others have it, none
+        of them was in a later term.
         """
         return all(self._is_proven_among(voters, node_id, raft_index) for voters in self._voter_sets())
 
@@ -288,16 +293,16 @@ class Replication:
 
     @property
     def wants_entry(self) -> bool:
-        """Return whether a voter waits for the others to confirm an entry that is not there yet."""
+        """True if a voter waits until the others confirm an entry that is not appended yet."""
         last_index = self._journal.last.raft_index
         return any(one.copy_id and one.proof_index > last_index for one in self._progress.values())
 
     def is_copied(self, node_id: int) -> bool:
-        """Return whether the directory of a peer is a copy, and it has no vote for that."""
+        """Return True if a peer may not vote because its directory is a copy."""
         progress = self._progress.get(node_id)
         return progress is not None and progress.copy_id > 0
 
-    # ---- disks that went back ----------------------------------------------------------------------------
+    # ---- restored disks --------------------------------------------------------------------------------
 
     def _remind(self, node_id: int, match: int, copy_id: int = 0) -> None:
         last, entry_term = self._journal.last, self._journal.term_at(match)
@@ -315,7 +320,7 @@ class Replication:
         )
 
     def handle_forgotten(self, node_id: int, reply: PromiseForgotten) -> None:
-        """A voter's disk went back: send again from where its log ends."""
+        """Send entries again from the end of the log of a voter whose disk was restored."""
         engine, progress = self._engine, self._progress.setdefault(node_id, _Progress())
         engine.note_response(node_id)
         if reply.directory_id != self._directory_of(node_id):
@@ -336,7 +341,7 @@ class Replication:
         engine.send_soon()
 
     def has_forgotten(self, node_id: int) -> bool:
-        """Return whether the disk of a peer went back and the peer has not caught up since."""
+        """Return True if the disk of a peer was restored and the peer has not caught up since."""
         progress = self._progress.get(node_id)
         if progress is None or not progress.regains_at:
             return False
@@ -345,13 +350,13 @@ class Replication:
         return progress.regains_at > 0
 
     def _leave_transfer(self, node_id: int, progress: _Progress, reply: AppendReply) -> None:
-        """The peer has more than its answers to the snapshot said: another leader gave it entries."""
+        """Stop sending the snapshot if the peer has later entries, which another leader sent to it."""
         if reply.next_index > self._journal.first.raft_index + 1:
             progress.transfer, progress.is_probing = None, True
             self._engine.set_next(node_id, min(reply.next_index, self._journal.last.raft_index + 1))
 
     def handle_snapshot_reply(self, node_id: int, reply: SnapshotReply) -> None:
-        """An answer of this term to a chunk."""
+        """Handle an answer of this term to a chunk."""
         engine, progress = self._engine, self._progress.setdefault(node_id, _Progress())
         engine.note_response(node_id)
         self._hear_of_copy(node_id, progress, reply.copy_id)
@@ -364,14 +369,14 @@ class Replication:
             engine.set_next(node_id, reply.last_index + 1)
             engine.send_soon()
         elif reply.position != transfer.position or reply.wanted_position == transfer.position:
-            # An answer that comes twice must not make two chunks of one; if it was the last, a retry follows.
+            # A repeated answer must not send two chunks; if no other answer comes, the chunk is sent again.
             return
         elif 0 <= reply.wanted_position < transfer.snapshot.size_bytes:
             transfer.position = reply.wanted_position
             self._send_chunk(node_id, transfer)
 
     def note_heartbeats(self) -> None:
-        """A peer that lacked nothing still does not if nothing was added."""
+        """Renew the caught-up time of peers with the whole log."""
         for node_id, progress in self._progress.items():
             self._note_caught_up(node_id, progress)
 

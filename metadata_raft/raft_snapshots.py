@@ -1,9 +1,9 @@
-"""The snapshots of one voter: `OFFSET-EPOCH.checkpoint`, made in a worker thread, served in chunks, received.
+"""Stores the snapshots of one voter, `OFFSET-EPOCH.checkpoint`, serves them in chunks, and receives them.
 
-A snapshot is in place from the moment its file has its name, and it has its name only after its content is
-synced. The latest one is kept open, so whoever is being sent it gets it to the end while a newer one takes
-its place. One that is damaged is named and refused; nothing is guessed in its stead. A voter that is not
-alone sets it aside (`set_aside`), and is sent the leader's.
+A snapshot is valid once its file has its name, and the file is renamed only after its content is synced. The
+latest one is kept open, so a peer receives it to the end even if a newer one replaces it. A damaged one is an
+error that names it; nothing is guessed. A voter that is not alone sets it aside (`set_aside`), and gets the
+leader's.
 """
 
 import re
@@ -18,27 +18,27 @@ from ottla.metadata_raft.raft_journal import EMPTY_START, LogStart
 from ottla.metadata_raft.snapshot import SnapshotContent, encode_snapshot, read_snapshot
 from ottla.metadata_raft.voters import voters_of_image
 
-# 200,000 partitions need some 20 MB; a leader that announces more than this is not believed.
+# 200,000 partitions need some 20 MB; a snapshot that a leader announces as larger than this is rejected.
 MAX_SNAPSHOT_BYTES: Final = 1 << 30
-# Between two batches of a snapshot its thread steps aside, so that the event loops get their turn.
+# The thread that writes a snapshot sleeps between batches, so that the event loops can run.
 PAUSE_SECONDS: Final = 0.001
 _SNAPSHOT_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _TEMPORARY_SUFFIX: Final = ".tmp"
 RESTORE: Final = " Restore it from a backup."
-_DAMAGED_SUFFIX: Final = ".damaged"  # no start reads these
+_DAMAGED_SUFFIX: Final = ".damaged"  # ignored at start
 
 
 class StoredSnapshot(NamedTuple):
     """A snapshot on disk, open to be served."""
 
-    start: LogStart  # of the log behind it
+    start: LogStart  # of the log after it
     image: MetadataImage
     file: DiskFile
     size_bytes: int
 
 
 class SnapshotStore:
-    """`write` and `install` block and run in a thread, one at a time; the rest belongs to the engine."""
+    """The snapshots on disk. `write` and `install` block and run in a thread, one at a time."""
 
     def __init__(self, directory: Path, disk: Disk, *, pause_seconds: float = PAUSE_SECONDS) -> None:
         self._directory = directory
@@ -48,11 +48,11 @@ class SnapshotStore:
 
     @property
     def start(self) -> LogStart:
-        """Where the log begins."""
+        """The start of the log."""
         return EMPTY_START if self.latest is None else self.latest.start
 
     def load(self, empty: MetadataImage) -> MetadataImage:
-        """The image of the last snapshot, `empty` without one; KAFKA_STORAGE_ERROR names a damaged one."""
+        """Return the image of the last snapshot, or `empty`; KAFKA_STORAGE_ERROR if it is damaged."""
         for name in self._disk.list_directory(self._directory):
             if name.endswith(_TEMPORARY_SUFFIX):
                 self._disk.remove(self._directory / name)
@@ -72,13 +72,13 @@ class SnapshotStore:
         return self.latest.image
 
     def last_end(self) -> tuple[int, int]:
-        """Return (term, end offset) of the last snapshot on disk, as its name says."""
+        """Return (term, end offset) of the last snapshot on disk, from its name."""
         match = _SNAPSHOT_NAME.fullmatch(self._paths()[-1].name)
         assert match is not None
         return int(match[2]), int(match[1])
 
     def set_aside(self) -> None:
-        """Give the last snapshot on disk, which is damaged, a name under which no start finds it."""
+        """Rename the last snapshot on disk, which is damaged, so that no start reads it."""
         path = self._paths()[-1]
         self._disk.rename(path, path.with_name(path.name + _DAMAGED_SUFFIX))
         self._disk.sync_directory(self._directory)
@@ -95,7 +95,7 @@ class SnapshotStore:
 
     def _stored(self, path: Path, content: SnapshotContent, size_bytes: int) -> StoredSnapshot:
         image = content.image
-        # A snapshot of the time before the quorum has no index; its lone voter may count offsets instead.
+        # A snapshot from before the quorum existed has no index; its lone voter may count offsets instead.
         index = image.version + 1 if content.raft_index < 0 else content.raft_index
         start = LogStart(index, image.epoch, image.version + 1, voters_of_image(image))
         return StoredSnapshot(start, image, self._disk.open(path), size_bytes)
@@ -105,10 +105,10 @@ class SnapshotStore:
             if other.name < path.name:
                 self._disk.remove(other)
 
-    # ---- making ----------------------------------------------------------------------------------------
+    # ---- writing ---------------------------------------------------------------------------------------
 
     def write(self, image: MetadataImage, *, index: int) -> StoredSnapshot:
-        """Store a snapshot of `image`, which the entry `index` made; durable when this returns."""
+        """Write a snapshot of `image`, whose last entry is `index`, durably."""
         path = self._path(image.version + 1, image.epoch)
         temporary = path.with_name(path.name + _TEMPORARY_SUFFIX)
         file = self._disk.open(temporary, create=True, is_private=True)
@@ -123,7 +123,7 @@ class SnapshotStore:
         return self._stored(path, SnapshotContent(image, index), position)
 
     def install(self, content: bytes, *, end_offset: int, term: int, empty: MetadataImage) -> StoredSnapshot:
-        """Store what a leader sent; CORRUPT_MESSAGE, and nothing stored, if it is not whole."""
+        """Store a snapshot from the leader, durably; CORRUPT_MESSAGE if it is not valid."""
         path = self._path(end_offset, term)
         decoded = self._decode(path, content, empty)
         if decoded.raft_index < 0 or not decoded.image.voters:
@@ -149,12 +149,12 @@ class SnapshotStore:
     # ---- serving ---------------------------------------------------------------------------------------
 
     def read_chunk(self, snapshot: StoredSnapshot, position: int, size_bytes: int) -> bytes:
-        """Some bytes of a snapshot, which may have been replaced meanwhile."""
+        """Return bytes of a snapshot, which a newer one may have replaced."""
         return snapshot.file.read_at(position, size_bytes)
 
 
 class SnapshotReceiver:
-    """Collects the chunks of one snapshot from the leader; anything that does not fit begins it anew."""
+    """A buffer for the chunks of a snapshot from the leader; a chunk of another snapshot clears it."""
 
     def __init__(self) -> None:
         self._start: tuple[int, int, int] | None = None  # (term, index, end offset) of what is being received
@@ -163,7 +163,7 @@ class SnapshotReceiver:
     def take(
         self, start: tuple[int, int, int], *, position: int, total_bytes: int, chunk: bytes
     ) -> bytes | None:
-        """Take in one chunk; the whole content once it is there. `wanted` says which comes next."""
+        """Add a chunk; return the content once it is complete, else None. `wanted` is the next position."""
         if start != self._start:
             self._start, self._content = start, bytearray()
         fits = position == len(self._content) and position + len(chunk) <= total_bytes <= MAX_SNAPSHOT_BYTES
@@ -181,5 +181,5 @@ class SnapshotReceiver:
         return len(self._content)
 
     def forget(self) -> None:
-        """Drop what was received."""
+        """Drop the received chunks."""
         self._start, self._content = None, bytearray()

@@ -1,17 +1,17 @@
-"""The connections that have not proven anything yet: few at a time, and no crowd keeps others out.
+"""Limits the connections that are not authenticated yet, so that a flood of them cannot keep voters out.
 
-A new one is always let in. When there are too many, the one that has waited longest goes, of the place that
-has most of them: so whoever opens many connections pushes out his own. A place is an address, of IPv6 what
-one host may choose from (/64). That of a voter has more room than others: connections from as many places as
-there is room for push nobody out who comes from where a voter was last reached.
+A new connection is always accepted. If there are too many, the oldest one from the place with the most of
+them is closed, so a client that opens many connections closes its own. A place is an IPv4 address, or an IPv6
+network of /64, from which one host may choose addresses. The last known place of a voter has more room than
+others, so even connections from as many places as the limit allows do not close one from there.
 """
 
 import ipaddress
 from typing import Final, Protocol
 
-# Voters are at most 15, and brokers ask rarely.
+# There are at most 15 voters, and brokers ask rarely.
 MAX_STRANGERS: Final = 64
-VOTER_ROOM: Final = 4  # both ends dial, and each may dial again before the first is known to be dead
+VOTER_ROOM: Final = 4  # both ends dial, and may dial again before the first connection is found dead
 
 
 class Stranger(Protocol):
@@ -19,18 +19,18 @@ class Stranger(Protocol):
 
     @property
     def peer_host(self) -> str:
-        """The address that it comes from."""
+        """The address of its other end."""
 
     def abort(self) -> None:
-        """End it without another word."""
+        """Close it at once."""
 
 
 class Strangers:
-    """Who waits, and for whom somebody must go."""
+    """The connections that are not authenticated yet."""
 
     def __init__(self, max_strangers: int = MAX_STRANGERS) -> None:
         self._max_strangers = max_strangers
-        self._places: dict[str, dict[Stranger, None]] = {}  # in each, who has waited longest comes first
+        self._places: dict[str, dict[Stranger, None]] = {}  # the oldest of each place first
         self._places_of_voters: dict[int, str] = {}
         self._count = 0
 
@@ -38,16 +38,16 @@ class Strangers:
         return self._count
 
     def note_voter(self, node_id: int, host: str) -> None:
-        """A voter was reached at this address, or proved itself from there."""
+        """Record the address at which a voter was reached, or from which it authenticated itself."""
         self._places_of_voters[node_id] = place_of(host)
 
     def keep_voters(self, node_ids: set[int]) -> None:
-        """Forget where all others were."""
+        """Forget the places of all other nodes."""
         for gone in set(self._places_of_voters) - node_ids:
             del self._places_of_voters[gone]
 
     def enter(self, stranger: Stranger) -> Stranger | None:
-        """Let one in; who must go for it, if anybody."""
+        """Add a connection; return the connection to close instead, if there are too many."""
         self._places.setdefault(place_of(stranger.peer_host), {})[stranger] = None
         self._count += 1
         if self._count <= self._max_strangers:
@@ -61,7 +61,7 @@ class Strangers:
         return max(self._places, key=lambda place: len(self._places[place]) - VOTER_ROOM * (place in known))
 
     def leave(self, stranger: Stranger) -> None:
-        """It proved itself, or is gone; nothing happens if it was pushed out before."""
+        """Remove a connection that was authenticated or closed, if it was not removed before."""
         place = place_of(stranger.peer_host)
         waiting = self._places.get(place, {})
         if stranger in waiting:
@@ -72,7 +72,7 @@ class Strangers:
 
 
 def place_of(host: str) -> str:
-    """What counts as one place."""
+    """Return the place of an address: IPv4 as it is, of IPv6 the /64 network."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

@@ -1,4 +1,4 @@
-"""A thread with an event loop of its own, for the voter of a node: a fsync there keeps no client waiting."""
+"""A thread with its own event loop for the voter of a node, so that no client waits for its fsync."""
 
 import asyncio
 import threading
@@ -6,11 +6,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 THREAD_NAME: Final = "metadata-raft"
-JOIN_SECONDS: Final = 5  # a disk that hangs keeps the thread, not the node
+JOIN_SECONDS: Final = 5  # a disk that hangs blocks the thread, but not the node
 
 
 class LoopThread:
-    """Runs one coroutine; made, started and awaited on the loop of the node."""
+    """A thread that runs one coroutine; created, started and awaited on the loop of the node."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class LoopThread:
         self._task: asyncio.Task[None] | None = None
         self._is_cancelled = False
         self._ended: asyncio.Future[None] = self._node_loop.create_future()
-        # A daemon: a process that is told to die does not wait for a disk that hangs.
+        # A daemon, so that a process that must end does not wait for a disk that hangs.
         self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
 
     async def run(self) -> None:
@@ -33,13 +33,13 @@ class LoopThread:
         try:
             await asyncio.shield(self._ended)
         finally:
-            # A thread that has no loop yet, or no task on it, finds the word when it begins.
+            # A thread without a loop or a task yet checks the flag when it starts.
             self._is_cancelled = True
             self.call(self._cancel)
             await asyncio.to_thread(self._thread.join, JOIN_SECONDS)
 
     def call(self, action: Callable[..., object], *arguments: object) -> bool:
-        """Let the thread's loop call something; return False, and call nothing, while it has no loop."""
+        """Call a function on the thread's loop; return False, without a call, if it has no loop."""
         loop = self._loop
         if loop is None:
             return False

@@ -1,7 +1,7 @@
-"""One connection of a link: frames in, frames out, with a limit on each.
+"""One connection of a link: reads and writes frames, with limits.
 
-A frame is its length (uint32) and that many bytes; an empty one says only that the other end is there. Before
-the handshake frames are small; who sends a larger one, or is silent for too long, is cut off.
+A frame is its length (uint32) and that many bytes; an empty one is a heartbeat. Frames of the handshake are
+small; a connection that sends a larger one, or is silent for too long, is closed.
 """
 
 import asyncio
@@ -17,36 +17,36 @@ from ottla.metadata_raft.peer_certificate import names_in
 from ottla.metadata_raft.raft_handshake import MAX_HANDSHAKE_BYTES
 from ottla.metadata_raft.raft_messages import MAX_FRAME_BYTES
 
-# Beyond this a link is clogged: nothing more is read from the log for it.
+# With more bytes in its buffer, a link gets no further entries.
 HIGH_WATER_BYTES: Final = 8 << 20
-# Beyond this frames are dropped, as if they were lost; Raft sends them again.
+# With more bytes in the buffer, frames are dropped as if they were lost; Raft sends them again.
 MAX_WAITING_BYTES: Final = MAX_FRAME_BYTES + HIGH_WATER_BYTES
 CLOSED: Final = "The connection was closed."
 _LENGTH: Final = struct.Struct(">I")
 
 
 class LinkWire:
-    """A protocol of asyncio's; `on_frame` takes over what arrives once it is set."""
+    """A protocol of asyncio; once `on_frame` is set, it is called with each frame."""
 
     def __init__(self, on_made: Callable[["LinkWire"], None] | None = None, received: bytes = b"") -> None:
-        """`received` was read from the socket before it came here."""
+        """`received` was read from the socket before."""
         self._on_made = on_made
         self._received = received
         self._is_held = False
         self._transport: asyncio.Transport | None = None
         self._content = bytearray()
-        self._frames: deque[bytes] = deque()  # that arrived before `on_frame` was set
+        self._frames: deque[bytes] = deque()  # received before `on_frame` was set
         self._waiter: asyncio.Future[None] | None = None
         self.max_frame_bytes = MAX_HANDSHAKE_BYTES
         self.on_frame: Callable[[bytes], None] | None = None
         self.is_closed = False
-        self.has_left = False  # the other end has closed the connection, not this one
+        self.has_left = False  # whether the other end closed the connection, not this one
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.heard_at = 0.0
         self.peer_host = ""  # the address of the other end
-        self._problem = ""  # with TLS, by which the connection ended
+        self._problem = ""  # the problem of TLS that ended the connection
 
-    # ---- what asyncio tells ----------------------------------------------------------------------------
+    # ---- callbacks of asyncio --------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -116,11 +116,11 @@ class LinkWire:
         self._transport.pause_reading()
 
     async def begin_tls(self, context: ssl.SSLContext, timeout_seconds: float) -> None:
-        """Be the server of a TLS handshake; OSError or NETWORK_EXCEPTION if the client does not succeed."""
+        """Start TLS as the server; OSError or NETWORK_EXCEPTION if the handshake fails."""
         assert self._transport is not None
         loop = asyncio.get_running_loop()
         if self._received:
-            # In the next turn of the loop TLS is the protocol of the transport, which has read nothing more.
+            # In the next turn of the loop, TLS is the protocol of the transport, which has not read more yet.
             loop.call_soon(loop.call_soon, self._give_received)
         made: asyncio.Transport | None = await loop.start_tls(
             self._transport,
@@ -135,7 +135,7 @@ class LinkWire:
         self._transport = made
 
     def _give_received(self) -> None:
-        """Have TLS read first what came before it began."""
+        """Pass the bytes that were received before TLS began to it."""
         if self._transport is None or not self._is_open:
             return
         protocol, rest = self._transport.get_protocol(), memoryview(self._received)
@@ -150,7 +150,7 @@ class LinkWire:
     # ---- use -------------------------------------------------------------------------------------------
 
     async def next_frame(self) -> bytes:
-        """The next frame of the handshake; NETWORK_EXCEPTION when the other end is gone."""
+        """Return the next frame of the handshake; NETWORK_EXCEPTION if the connection is closed."""
         while not self._frames:
             if self.is_closed:
                 said = f"The connection was closed: {self._problem}." if self._problem else CLOSED
@@ -160,7 +160,7 @@ class LinkWire:
         return self._frames.popleft()
 
     def open(self, on_frame: Callable[[bytes], None]) -> None:
-        """The handshake is done."""
+        """End the handshake: from now on `on_frame` is called with each frame."""
         self.max_frame_bytes = MAX_FRAME_BYTES
         self.on_frame = on_frame
         while self._frames:
@@ -168,14 +168,15 @@ class LinkWire:
 
     @property
     def _is_open(self) -> bool:
-        """Return whether what is written may still reach the other end.
+        """True if written bytes may still reach the other end.
 
-        A transport whose socket failed says so at once, but tells the protocol in a later turn of the loop.
+        A transport whose socket failed is closing at once, but calls the protocol in a later turn of the
+        loop.
         """
         return not self.is_closed and self._transport is not None and not self._transport.is_closing()
 
     def send(self, frame: bytes) -> None:
-        """Write one frame, or drop it."""
+        """Write a frame, or drop it if the connection is closed or its buffer full."""
         transport = self._transport
         if transport is None or not self._is_open or transport.get_write_buffer_size() > MAX_WAITING_BYTES:
             return
@@ -193,7 +194,7 @@ class LinkWire:
         return names_in(None if self._transport is None else self._transport.get_extra_info("peercert"))
 
     def abort(self) -> None:
-        """End the connection without another word."""
+        """Close the connection at once."""
         self.is_closed = True
         self._wake()
         if self._transport is not None:
@@ -202,7 +203,7 @@ class LinkWire:
             self.closed.set_result(None)
 
     def close(self) -> None:
-        """End it once what was written has left."""
+        """Close the connection after the buffer was written."""
         # asyncio's transport with TLS that is closed a second time cannot be aborted any more.
         if self._is_open:
             assert self._transport is not None

@@ -1,8 +1,8 @@
-"""Moving partitions to other brokers (KIP-455): begin, cancel, list.
+"""Begins, cancels and lists reassignments of partitions to other brokers (KIP-455).
 
-A reassignment is a state of the partition, not of a controller: the replicas that come and go stand in its
-record beside the whole list, so whoever leads next goes on with it. It ends in `change_partition`, with the
-change of the ISR that brings the last of the new replicas in.
+A reassignment is a state of the partition, not of a controller: the adding and removing replicas are in its
+record beside all replicas, so the next controller continues it. It ends in `change_partition`, with the
+change of the ISR that adds the last of the new replicas.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ from ottla.metadata_raft.records import MetadataRecord, PartitionChangeRecord
 
 
 class OngoingReassignment(NamedTuple):
-    """A partition on the move."""
+    """A partition that is being reassigned."""
 
     topic: str
     partition: int
@@ -42,7 +42,7 @@ class OngoingReassignment(NamedTuple):
 def alter_partition_reassignments(
     image: MetadataImage, command: AlterPartitionReassignments, config: ControllerConfig
 ) -> Decision:
-    """POLICY_VIOLATION for the whole of it beyond 10,000 changes; else each partition by itself."""
+    """Decide reassignments, each partition by itself; POLICY_VIOLATION for all beyond 10,000 changes."""
     records: list[MetadataRecord] = []
     results = []
     seen: set[tuple[str, int]] = set()
@@ -77,7 +77,7 @@ def alter_partition_reassignments(
 def ongoing_reassignments(
     image: MetadataImage, topics: Sequence[tuple[str, Sequence[int]]] | None = None
 ) -> Iterator[OngoingReassignment]:
-    """The partitions on the move: of all topics, or of those named with their partitions."""
+    """Yield the partitions that are being reassigned: of all topics, or among the given partitions."""
     if topics is None:
         topics = [
             (name, range(len(topic.partitions))) for name, topic in sorted(image.topics.by_name.items())
@@ -117,7 +117,7 @@ def _alter(
     if wanted.replicas is None:
         return _cancel(image, topic, partition, config)
     check_manual_assignment(image, wanted.replicas, None)
-    # What is on the move counts as what it will be (KIP-860).
+    # A partition that is being reassigned counts with its target replicas (KIP-860).
     present = len(partition.replicas) - len(partition.removing_replicas)
     if not may_resize and len(wanted.replicas) != present:
         raise KafkaError(
@@ -126,7 +126,7 @@ def _alter(
         )
     removing = sorted(set(partition.replicas) - set(wanted.replicas))
     adding = sorted(set(wanted.replicas) - set(partition.replicas))
-    if not adding:  # those that were coming already still are, and need not be in sync
+    if not adding:  # replicas that were being added still are, and need not be in sync
         adding = sorted(set(wanted.replicas) & set(partition.adding_replicas))
     return change_partition(
         image,
@@ -152,7 +152,7 @@ def _cancel(
     election = online_election(image, topic.name, config)
     leader_recovery_state = None
     if not isr and set(replicas).isdisjoint(partition.eligible_leader_replicas):
-        # Only new replicas are in sync; to go back to the old ones would lose what these do not have.
+        # Only new replicas are in sync. Reverting to the old ones would lose records that they lack.
         if not allows_unclean_election(image, topic.name, config):
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,

@@ -1,10 +1,10 @@
-"""Metadata records as bytes: Kafka's frame around each, and the batch around those of one command.
+"""Encodes and decodes metadata records, each in Kafka's frame, and the batch of one command's records.
 
 A record's value is `frame version 1 | api key | record version`, each an unsigned varint, and the record
-(KIP-746). The batch is logstore's record batch v2, without keys, CRC-framed, its leader epoch the quorum's:
-one command is one batch, so it is read whole or not at all. Control batches, which are KRaft's own, hold none
-of them. Anything malformed is CORRUPT_MESSAGE; a record of an unknown type or version is UNSUPPORTED_VERSION,
-because to skip it would be to forget what it said.
+(KIP-746). The batch is logstore's record batch v2 with a CRC and without keys; its leader epoch is the
+quorum's. One command is one batch, so it is read whole or not at all. Control batches are KRaft's own and
+hold no metadata records. Malformed bytes are CORRUPT_MESSAGE; a record of an unknown type or version is
+UNSUPPORTED_VERSION, because skipping it would lose a change of the metadata.
 """
 
 from collections.abc import Sequence
@@ -46,12 +46,12 @@ from ottla.metadata_raft.records import (
 )
 
 FRAME_VERSION: Final = 1
-# A batch this large holds some 200,000 partitions, twice what a cluster is built for (D4).
+# A batch of this size holds some 200,000 partitions, twice the number that a cluster is built for (D4).
 MAX_BATCH_BYTES: Final = 32 * 1024 * 1024
 _MAX_VARINT_BYTES = 5
 
-# The versions in which each record is written: (level of metadata.version, version) from that level on. Older
-# versions are read too. Kafka's levels; what Kafka wrote before the first of them is not written here.
+# The versions in which each record is written: (level of metadata.version, version from that level on). Older
+# versions are read too. The levels are Kafka's; versions of Kafka before the lowest level are not written.
 _WRITTEN: dict[type[MetadataRecord], tuple[tuple[int, int], ...]] = {
     RegisterBrokerRecord: ((LOWEST_METADATA_VERSION, 3), (CORDONED_LOG_DIRS_SINCE, 4)),
     UnregisterBrokerRecord: ((LOWEST_METADATA_VERSION, 0),),
@@ -76,7 +76,7 @@ _CLASS_OF: dict[int, type[MetadataRecord]] = {schema_of(cls).api_key or 0: cls f
 
 
 def written_version(cls: type[MetadataRecord], metadata_version: int) -> int:
-    """The version in which a record is written at a level of metadata.version."""
+    """Return the version in which a record is written at a level of metadata.version."""
     return [version for since, version in _WRITTEN[cls] if metadata_version >= since][-1]
 
 
@@ -97,13 +97,13 @@ _PREFIXES: dict[type[MetadataRecord], bytes] = {
 
 
 class MetadataBatch(NamedTuple):
-    """The records of one command as they stand in the log."""
+    """The records of one command, as a batch of the log."""
 
     base_offset: int
     epoch: int
     timestamp_ms: int
     records: Sequence[MetadataRecord]
-    metadata_version: int = LATEST_METADATA_VERSION  # the level in which it is, or will be, written
+    metadata_version: int = LATEST_METADATA_VERSION  # the level at which it is, or will be, written
 
     @property
     def last_offset(self) -> int:
@@ -111,7 +111,7 @@ class MetadataBatch(NamedTuple):
 
 
 def encode_record(record: MetadataRecord, metadata_version: int = LATEST_METADATA_VERSION) -> bytes:
-    """One record with its frame."""
+    """Return the bytes of a record with its frame."""
     cls = type(record)
     frame, version = _FRAMES[metadata_version][cls]
     writer = bytearray(frame)
@@ -120,7 +120,7 @@ def encode_record(record: MetadataRecord, metadata_version: int = LATEST_METADAT
 
 
 def decode_record(value: ByteSource | None) -> MetadataRecord:
-    """The inverse of `encode_record`."""
+    """Return the record that `encode_record` wrote."""
     if value is None:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A metadata record has no value.")
     frame_version, position = _read_unsigned_varint(value, 0)
@@ -145,18 +145,18 @@ def decode_record(value: ByteSource | None) -> MetadataRecord:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, problem) from None
     if end != len(value):
         raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"A {cls.__name__} has {len(value) - end} bytes after its end"
+            ErrorCode.CORRUPT_MESSAGE, f"A {cls.__name__} has {len(value) - end} bytes after its end."
         )
     return record
 
 
 def is_record_of(cls: type[MetadataRecord], value: bytes | None) -> bool:
-    """Whether a value is a record of this type, without reading it."""
+    """Return True if a value is a record of this type, by its first bytes only."""
     return value is not None and value.startswith(_PREFIXES[cls])
 
 
 def encode_batch(batch: MetadataBatch) -> bytearray:
-    """One command's records as a record batch; POLICY_VIOLATION when it is larger than a log may hold."""
+    """Return one command's records as a record batch; POLICY_VIOLATION if it exceeds MAX_BATCH_BYTES."""
     encoded = build_batch(
         [
             (None, encode_record(record, batch.metadata_version), batch.timestamp_ms, ())
@@ -175,7 +175,7 @@ def encode_batch(batch: MetadataBatch) -> bytearray:
 
 
 def decode_batch(buffer: ByteSource, position: int = 0) -> tuple[MetadataBatch, BatchHeader]:
-    """The batch at `position`, proven whole by its length and CRC; control batches have no records."""
+    """Return the batch at `position`, with length and CRC checked; a control batch has no records."""
     header = check_batch(buffer, position)
     if header.size_bytes > MAX_BATCH_BYTES:
         raise KafkaError(

@@ -1,9 +1,9 @@
-"""The records of which the cluster's metadata consists, in Apache Kafka's own schemas.
+"""The records that make up the cluster's metadata, in Apache Kafka's own schemas.
 
-Everything durable that the controller knows is a sequence of these; `delta` says what each of them changes.
-Names, fields, keys and tags are those of Kafka 4.3's metadata log (KIP-500 and the KIPs that each class
-names), so that `kafka-dump-log --cluster-metadata-decoder` reads ours. Ids of topics, incarnations and
-directories are 16 bytes.
+The durable state of the controller is a sequence of these records; `delta` applies each of them. Names,
+fields, keys and tags are those of Kafka 4.3's metadata log (KIP-500 and the KIPs that each class names), so
+`kafka-dump-log --cluster-metadata-decoder` reads ours. Ids of topics, incarnations and directories have 16
+bytes.
 """
 
 from collections.abc import Sequence
@@ -18,16 +18,17 @@ PAGE_CACHE_TAG: Final = 10_000
 PEER_LISTENER_TAG: Final = 10_001
 CONTROLLERS_TAG: Final = 10_002
 NO_LEADER_CHANGE: Final = -2
-# KIP-858's names of directories that are none. A record without directories says that its replicas lie
-# somewhere; unassigned ones lie where the broker will choose, lost ones in a directory that nobody can name.
+# KIP-858's reserved directory ids. A record without directories leaves those of its replicas unknown
+# (migrating); an unassigned replica lies where its broker will choose, a lost one in a directory that is not
+# known any more.
 MIGRATING_DIRECTORY: Final = bytes(16)
 UNASSIGNED_DIRECTORY: Final = bytes(15) + b"\1"
 LOST_DIRECTORY: Final = bytes(15) + b"\2"
-LAST_RESERVED_DIRECTORY: Final = bytes(15) + b"\x63"  # no directory has an id up to this one
+LAST_RESERVED_DIRECTORY: Final = bytes(15) + b"\x63"  # ids of real directories are above it
 
 
 class ConfigResourceType(IntEnum):
-    """What a ConfigRecord configures, numbered as in the requests that alter configs (int8)."""
+    """The type of the resource of a ConfigRecord, numbered as in the requests that alter configs (int8)."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -38,7 +39,7 @@ class ConfigResourceType(IntEnum):
 
 
 class FencingChange(IntEnum):
-    """What a BrokerRegistrationChangeRecord says of a broker's fence (int8)."""
+    """The change of a broker's fencing in a BrokerRegistrationChangeRecord (int8)."""
 
     UNFENCE = -1
     NONE = 0
@@ -62,7 +63,7 @@ class BrokerFeature:
 
 @message(api_key=0, versions=(0, 4), flexible_since=0)
 class RegisterBrokerRecord:
-    """A broker process came up; its epoch is the offset of this record."""
+    """A broker registered; its broker epoch is the offset of this record."""
 
     broker_id: int = schema.int32()
     is_migrating_zk_broker: bool = schema.boolean(since=2)
@@ -77,7 +78,7 @@ class RegisterBrokerRecord:
     cordoned_log_dirs: Sequence[bytes] | None = schema.array(
         schema.uuid, since=4, tag=1, nullable_since=4, default=None
     )
-    # Not in Apache Kafka, whose tools pass over tags that they do not know.
+    # Not in Apache Kafka, whose tools skip tags that they do not know.
     page_cache_id: bytes = schema.uuid(tag=PAGE_CACHE_TAG)
     peer_listener: str = schema.string(tag=PEER_LISTENER_TAG, default="")
     controller_end_points: Sequence[BrokerEndpoint] = schema.array(BrokerEndpoint, tag=CONTROLLERS_TAG)
@@ -85,7 +86,7 @@ class RegisterBrokerRecord:
 
 @message(api_key=1, versions=(0, 0), flexible_since=0)
 class UnregisterBrokerRecord:
-    """A broker left the cluster for good."""
+    """A broker was removed from the cluster."""
 
     broker_id: int = schema.int32()
     broker_epoch: int = schema.int64()
@@ -93,7 +94,7 @@ class UnregisterBrokerRecord:
 
 @message(api_key=2, versions=(0, 0), flexible_since=0)
 class TopicRecord:
-    """A topic exists; its partitions follow in the same batch."""
+    """A topic was created; its partitions follow in the same batch."""
 
     name: str = schema.string()
     topic_id: bytes = schema.uuid()
@@ -101,7 +102,7 @@ class TopicRecord:
 
 @message(api_key=3, versions=(0, 2), flexible_since=0)
 class PartitionRecord:
-    """The whole state of one partition."""
+    """The complete state of one partition."""
 
     partition_id: int = schema.int32(default=-1)
     topic_id: bytes = schema.uuid()
@@ -134,8 +135,9 @@ class ConfigRecord:
 
 @message(api_key=5, versions=(0, 2), flexible_since=0)
 class PartitionChangeRecord:
-    """What changed of one partition; the partition epoch goes up by one, a named leader raises the leader
-    epoch.
+    """The changed fields of one partition.
+
+    The partition epoch increases by one; so does the leader epoch if the record names a leader.
     """
 
     partition_id: int = schema.int32(default=-1)
@@ -161,14 +163,14 @@ class PartitionChangeRecord:
 
 @message(api_key=9, versions=(0, 0), flexible_since=0)
 class RemoveTopicRecord:
-    """A topic is gone, with its partitions and its configs."""
+    """A topic was deleted, with its partitions and its configs."""
 
     topic_id: bytes = schema.uuid()
 
 
 @message(api_key=11, versions=(0, 0), flexible_since=0)
 class UserScramCredentialRecord:
-    """The SCRAM credential of a user for one mechanism (KIP-554); it replaces the one before."""
+    """The SCRAM credential of a user for one mechanism (KIP-554); it replaces the previous one."""
 
     name: str = schema.string()
     mechanism: int = schema.int8()  # a ScramMechanism
@@ -188,7 +190,7 @@ class FeatureLevelRecord:
 
 @struct
 class QuotaEntityPart:
-    """One part of whom a quota is for: users, client ids or addresses; null means all without an own one."""
+    """One part of a quota's entity: a user, client id or address; null is the default of its type."""
 
     entity_type: str = schema.string()
     entity_name: str | None = schema.string(nullable_since=0)
@@ -196,7 +198,7 @@ class QuotaEntityPart:
 
 @message(api_key=14, versions=(0, 0), flexible_since=0)
 class ClientQuotaRecord:
-    """One quota of one entity is set or removed (KIP-546)."""
+    """One quota of one entity was set or removed (KIP-546)."""
 
     entity: Sequence[QuotaEntityPart] = schema.array(QuotaEntityPart)
     key: str = schema.string()
@@ -206,7 +208,7 @@ class ClientQuotaRecord:
 
 @message(api_key=15, versions=(0, 0), flexible_since=0)
 class ProducerIdsRecord:
-    """A block of producer ids went to a broker (KIP-730); `next_producer_id` is the first that did not."""
+    """A broker was given a block of producer ids (KIP-730); `next_producer_id` begins the next block."""
 
     broker_id: int = schema.int32()
     broker_epoch: int = schema.int64(default=-1)
@@ -215,7 +217,7 @@ class ProducerIdsRecord:
 
 @message(api_key=17, versions=(0, 3), flexible_since=0)
 class BrokerRegistrationChangeRecord:
-    """A broker was fenced, unfenced or begins a controlled shutdown."""
+    """A broker was fenced or unfenced, or began a controlled shutdown, or lost log directories."""
 
     broker_id: int = schema.int32()
     broker_epoch: int = schema.int64()
@@ -229,7 +231,7 @@ class BrokerRegistrationChangeRecord:
 
 @message(api_key=18, versions=(0, 0), flexible_since=0)
 class AccessControlEntryRecord:
-    """There is an access control entry (KIP-801); `id` is by what it is removed."""
+    """An access control entry was added (KIP-801); it is removed by its `id`."""
 
     id: bytes = schema.uuid()
     resource_type: int = schema.int8()
@@ -243,33 +245,33 @@ class AccessControlEntryRecord:
 
 @message(api_key=19, versions=(0, 0), flexible_since=0)
 class RemoveAccessControlEntryRecord:
-    """An access control entry is gone."""
+    """An access control entry was removed."""
 
     id: bytes = schema.uuid()
 
 
 @message(api_key=20, versions=(0, 0), flexible_since=0)
 class NoOpRecord:
-    """Says nothing; marks progress."""
+    """A record without content, which advances the log."""
 
 
 @message(api_key=22, versions=(0, 0), flexible_since=0)
 class RemoveUserScramCredentialRecord:
-    """A user has no SCRAM credential for this mechanism any more."""
+    """The SCRAM credential of a user for one mechanism was removed."""
 
     name: str = schema.string()
     mechanism: int = schema.int8()
 
 
-# ---- records of our own ------------------------------------------------------------------------------------
-# Their types are far beyond Kafka's, whose tools print the rest of a log that has them.
+# ---- records of Ottla's own --------------------------------------------------------------------------------
+# Their types are far above Kafka's, whose tools print the rest of a log that has them.
 
 
 @message(api_key=30000, versions=(0, 0), flexible_since=0)
 class RequestRecord:
-    """The command `sequence` of a broker process was carried out by this batch; its reply, for a retry.
+    """The command `sequence` of a broker was carried out by this batch; its reply is kept for a retry.
 
-    Replies of commands before `oldest_open_sequence` reached the broker and are forgotten.
+    Replies to commands before `oldest_open_sequence` reached the broker and are removed.
     """
 
     broker_epoch: int = schema.int64()
@@ -294,7 +296,7 @@ class Voter:
 
 @message(api_key=30001, versions=(0, 0), flexible_since=0)
 class RaftVotersRecord:
-    """From here on these are the voters of the metadata quorum, all of them."""
+    """The complete set of voters of the metadata quorum, from this record on."""
 
     voters: Sequence[Voter] = schema.array(Voter)
 
@@ -320,7 +322,7 @@ MetadataRecord: TypeAlias = (
     | RaftVotersRecord
 )
 
-# ---- what stands around the records in a log or snapshot of Kafka's ---------------------------------------
+# ---- the frame of a snapshot of Kafka's --------------------------------------------------------------------
 
 
 @message(versions=(0, 0), flexible_since=0)
@@ -333,6 +335,6 @@ class SnapshotHeaderRecord:
 
 @message(versions=(0, 0), flexible_since=0)
 class SnapshotFooterRecord:
-    """The last record of a snapshot (a control record of type 4); without it the snapshot is not whole."""
+    """The last record of a snapshot (a control record of type 4); without it the snapshot is incomplete."""
 
     version: int = schema.int16()

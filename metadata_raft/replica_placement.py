@@ -1,11 +1,11 @@
-"""Which brokers hold the replicas of a new partition: a pure choice.
+"""Chooses the brokers that hold the replicas of new partitions. Pure.
 
-The goals are those of Apache Kafka's striped placement, in its order: replicas spread over racks (KIP-36),
-then over brokers, and fenced brokers come last and never lead. Leaders are taken rack by rack in turn, each
-rack's brokers in order, moving on by one from partition to partition. They begin where those that lead least
-are next (`LeaderSpread`), and of several such places where `seed` says. Followers come from the racks that
-have the fewest replicas of the partition, and turn by one in each round, so that the partitions of one leader
-do not all share the same.
+The goals are those of Apache Kafka's striped placement, in its order: replicas are spread over racks
+(KIP-36), then over brokers; fenced brokers come last and never lead. Leaders are taken from the racks in
+turn, each rack's brokers in order, moving on by one from partition to partition. They begin with the brokers
+that lead least (`LeaderSpread`); among several such beginnings `seed` decides. Followers come from the racks
+with the fewest replicas of the partition, and rotate by one in each round, so that the partitions of one
+leader do not all have the same followers.
 """
 
 from collections import Counter
@@ -28,10 +28,10 @@ def place_replicas(
     spread: LeaderSpread,
     of_topic: Mapping[int, int] = MappingProxyType({}),
 ) -> list[tuple[int, ...]]:
-    """The brokers of `count` partitions, leader first; INVALID_REPLICATION_FACTOR if there are too few.
+    """Return the brokers of `count` partitions, leader first; INVALID_REPLICATION_FACTOR if too few.
 
-    `brokers` are the registered ones; those that shut down get nothing more. `of_topic` has how many of the
-    topic's partitions each leads already.
+    `brokers` are the registered brokers; those in controlled shutdown get no replicas. `of_topic` has the
+    number of the topic's partitions that each broker leads already.
     """
     usable = [broker for broker in brokers if broker.fenced or broker.is_active]
     if replication_factor > len(usable):
@@ -44,10 +44,10 @@ def place_replicas(
     if not leaders:
         raise _unable(replication_factor, "All brokers are currently fenced.")
     spare = _interleaved_by_rack([broker for broker in usable if broker.fenced])
-    # In a small cluster few places differ, and they come again in the same order.
+    # A small cluster has few different placements, which repeat in the same order.
     period = len(leaders) * max(1, len(leaders) - 1) * max(1, len(spare))
     start = seed + first_partition
-    # Each leads alike but for the rest that does not go round.
+    # All brokers lead equally many, except for the remainder of the last round.
     ring = [broker.broker_id for broker in leaders]
     least_led = spread.least_led(ring, start % len(ring), count % len(ring), of_topic)
     start += (least_led - start) % len(ring)
@@ -59,9 +59,9 @@ def place_replicas(
 
 
 def _place(leaders: Sequence[BrokerImage], spare: Sequence[BrokerImage], start: int) -> tuple[int, int, int]:
-    """Return where each choice for a partition begins: of the leader, its followers, and fenced brokers.
+    """Return the starting index of each choice for a partition: leader, followers, fenced brokers.
 
-    From round to round the followers turn by one, so that a leader's load spreads when it falls.
+    The followers rotate by one from round to round, so that the load of a failed leader is spread.
     """
     turn = (start // len(leaders)) % max(1, len(leaders) - 1)
     return start % len(leaders), turn, start % max(1, len(spare))

@@ -1,8 +1,8 @@
-"""Commands that are sent again: each is carried out once, however often its answer is lost on the way.
+"""Carries out each command once, even if its sender retries it because the reply was lost.
 
-A command that could do something else the second time leaves a RequestRecord with its reply in the batch of
-its own records, so that whoever leads next knows it too. The sender names the oldest command that it still
-waits for; what came before is forgotten, so the table holds what is under way and no more.
+A command that could have another effect the second time adds a RequestRecord with its reply to the batch of
+its records, so the next controller knows the reply too. The sender names the oldest command that it still
+waits for; earlier replies are removed, so the table holds only commands that are in progress.
 """
 
 from typing import Final
@@ -32,10 +32,10 @@ from ottla.metadata_raft.decision import Decision
 from ottla.metadata_raft.image import MetadataImage
 from ottla.metadata_raft.records import RequestRecord
 
-# A node that has more than so many commands under way at once gets no further ones through.
+# Of one broker epoch. Further commands are rejected until replies have arrived.
 MAX_OPEN_REQUESTS: Final = 1_000
 
-# The others say the same when they are decided again, or are guarded by epochs.
+# The other commands have the same result when they are decided again, or are guarded by epochs.
 REMEMBERED: Final = (
     CreateTopics,
     DeleteTopics,
@@ -55,10 +55,10 @@ REMEMBERED: Final = (
 
 
 def known_reply(image: MetadataImage, request: RequestId) -> Reply | None:
-    """The reply of a command that was carried out before; None for a new one.
+    """Return the reply of a command that was carried out before; None for a new one.
 
-    DUPLICATE_SEQUENCE_NUMBER for one that nobody waits for any more, THROTTLING_QUOTA_EXCEEDED for one too
-    many, STALE_BROKER_EPOCH for one of a process that was replaced: what it was told is forgotten.
+    DUPLICATE_SEQUENCE_NUMBER for a command whose reply was received, THROTTLING_QUOTA_EXCEEDED beyond
+    MAX_OPEN_REQUESTS, STALE_BROKER_EPOCH for a replaced run of a broker, whose replies are removed.
     """
     table = image.requests.get(request.broker_epoch)
     if table is None:
@@ -84,24 +84,24 @@ def known_reply(image: MetadataImage, request: RequestId) -> Reply | None:
 
 
 class AnsweredRequests:
-    """Commands of this reign that were answered without a change: soft state of the controller.
+    """The commands that this controller answered without a change: soft state.
 
-    A copy of such a command that was held up on the way must not be decided anew: its sender was told that
-    nothing happened. A later reign gets no such copies, for they were sent to this one.
+    A delayed copy of such a command must not be decided again, because the reply said that nothing changed. A
+    later controller gets no such copies, because they were sent to this one.
     """
 
     def __init__(self) -> None:
         self._answers: dict[int, dict[int, Reply | KafkaError]] = {}  # by broker epoch, then sequence
 
     def recall(self, request: RequestId) -> Reply | None:
-        """The answer that was given, None if there was none; a refusal is raised again."""
+        """Return the reply that was sent, or None; an error that was sent is raised again."""
         answer = self._answers.get(request.broker_epoch, {}).get(request.sequence)
         if isinstance(answer, KafkaError):
             raise KafkaError(answer.code, answer.detail)
         return answer
 
     def note(self, command: Command, request: RequestId, answer: Reply | KafkaError) -> None:
-        """A command was answered without a change. What may be asked again later is not kept."""
+        """Keep the reply to a command that changed nothing; retriable errors are not kept."""
         if not isinstance(command, REMEMBERED) or (isinstance(answer, KafkaError) and answer.code.retriable):
             return
         known = self._answers.get(request.broker_epoch, {})
@@ -112,7 +112,7 @@ class AnsweredRequests:
 
 
 def remembered(command: Command, request: RequestId, decision: Decision) -> Decision:
-    """The decision, with the record by which its reply is found again if that is needed."""
+    """Return the decision, with a record of its reply if a retry must find it."""
     if not isinstance(command, REMEMBERED):
         return decision
     record = RequestRecord(

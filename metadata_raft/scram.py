@@ -1,4 +1,4 @@
-"""SCRAM mechanisms (RFC 5802, RFC 7677), and the keys by which a password is checked."""
+"""SCRAM mechanisms (RFC 5802, RFC 7677), and the keys that verify a password."""
 
 import hashlib
 import hmac
@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-# Fewer are too easy to try through, more take too long for each client that connects. Kafka's numbers.
+# With fewer, passwords are too easy to guess; more take too long for each client that connects. Kafka's
+# limits.
 MIN_ITERATIONS: Final = 4_096
 MAX_ITERATIONS: Final = 16_384
-SALT_BYTES: Final = 24  # of salts that are made here
+SALT_BYTES: Final = 24  # of salts that Ottla generates
 
 
 class ScramMechanism(IntEnum):
-    """The SASL mechanism that a credential is for, as requests and records number it (int8)."""
+    """The SASL mechanism of a credential, numbered as in requests and records (int8)."""
 
     UNKNOWN = 0
     SCRAM_SHA_256 = 1
@@ -21,16 +22,16 @@ class ScramMechanism(IntEnum):
 
     @property
     def hash_name(self) -> str:
-        """The hash function under its name in `hashlib`."""
+        """The name of its hash function in `hashlib`."""
         return f"sha{self.name.rpartition('_')[2]}"
 
     @property
     def key_bytes(self) -> int:
-        """The length of its salted passwords and keys."""
+        """The length of its salted passwords and keys, in bytes."""
         return hashlib.new(self.hash_name).digest_size
 
 
-# By the names under which clients ask for them (IANA's).
+# By the names that clients use, which are IANA's.
 SCRAM_MECHANISMS: Final[Mapping[str, ScramMechanism]] = {
     "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
     "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512,
@@ -38,14 +39,14 @@ SCRAM_MECHANISMS: Final[Mapping[str, ScramMechanism]] = {
 
 
 class ScramKeys(NamedTuple):
-    """The keys that are kept of a password. They check a login, and nobody can log in with them."""
+    """The stored keys of a password. They verify a login, but do not suffice to log in."""
 
     stored_key: bytes
     server_key: bytes
 
 
 def mechanism_of(number: int) -> ScramMechanism:
-    """Return the mechanism of a number, UNKNOWN for one that this release does not know."""
+    """Return the mechanism of a number, or UNKNOWN if this release does not know the number."""
     try:
         return ScramMechanism(number)
     except ValueError:
@@ -53,7 +54,7 @@ def mechanism_of(number: int) -> ScramMechanism:
 
 
 def keys_of(mechanism: ScramMechanism, salted_password: bytes) -> ScramKeys:
-    """Return the keys of a salted password, which itself is as good as the password."""
+    """Return the keys of a salted password, which is itself as secret as the password."""
     name = mechanism.hash_name
     client_key = hmac.digest(salted_password, b"Client Key", name)
     return ScramKeys(

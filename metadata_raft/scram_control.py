@@ -1,4 +1,4 @@
-"""SCRAM credentials of users: what may be set and removed, user by user, as in KIP-554."""
+"""Decides changes of users' SCRAM credentials (KIP-554)."""
 
 from collections.abc import Callable
 
@@ -25,7 +25,7 @@ _TWICE = "A user credential cannot be altered twice in the same request"
 
 
 def alter_user_scram_credentials(image: MetadataImage, command: AlterUserScramCredentials) -> Decision:
-    """Each user is judged by itself: what is wrong with one change refuses the other ones of that user."""
+    """Decide changes of credentials, user by user: one invalid change fails all changes of that user."""
     check_security_version(image, "SCRAM credentials")
     wanted: dict[str, ScramDeletion | ScramUpsertion] = {}
     refused: dict[str, KafkaError] = {}
@@ -83,7 +83,7 @@ def _check_upsertion(upsertion: ScramUpsertion) -> None:
         raise _unacceptable("Too few iterations")
     if upsertion.iterations > MAX_ITERATIONS:
         raise _unacceptable("Too many iterations")
-    # Kafka takes these, and no client could ever log in with them.
+    # Kafka accepts these, although no client could ever log in with them.
     if not upsertion.salt:
         raise _unacceptable("The salt must not be empty")
     if not len(upsertion.stored_key) == len(upsertion.server_key) == mechanism.key_bytes:

@@ -1,7 +1,8 @@
-"""An image as records and back: the content of a snapshot.
+"""Encodes an image as the records of a snapshot, and decodes it.
 
 A snapshot is a sequence of record batches between a header and a footer batch (KIP-630). Replaying its
-records over an empty image gives the image again, the offsets aside, which stand in the name of its file.
+records on an empty image gives the image again, except for offset and epoch, which are in the name of its
+file.
 """
 
 from collections.abc import Iterator
@@ -51,11 +52,11 @@ from ottla.metadata_raft.records import (
     VoterEndpoint,
 )
 
-RECORDS_PER_BATCH = 1_000  # small enough that whoever encodes them can pause in between
+RECORDS_PER_BATCH = 1_000  # small enough that the encoder can pause between batches
 
 
 def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
-    """Records that make `image` out of nothing, in an order that does not depend on chance."""
+    """Yield records that build `image` from an empty one, in a deterministic order."""
     for name, level in sorted(image.features.items()):
         yield FeatureLevelRecord(name=name, feature_level=level)
     for _, broker in sorted(image.brokers.items()):
@@ -90,16 +91,16 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
 
 
 class SnapshotContent(NamedTuple):
-    """What a snapshot holds: the image, and the index of the log's last entry that made it."""
+    """The content of a snapshot: the image, and the Raft index of the last entry in it."""
 
     image: MetadataImage
-    raft_index: int  # -1 in a snapshot of the time before the quorum
+    raft_index: int  # -1 in a snapshot that was written before the quorum existed
 
 
 def encode_snapshot(image: MetadataImage, *, index: int = -1) -> Iterator[bytearray]:
-    """The batches of a snapshot file, one at a time.
+    """Yield the batches of a snapshot file.
 
-    The Raft index of its last entry stands in the first batch's `producer_id`, where an entry has its own.
+    The Raft index of its last entry is the `producer_id` of the first batch, as it is in an entry's batch.
     """
     epoch, timestamp_ms = image.epoch, image.timestamp_ms
     header = encode(SnapshotHeaderRecord(last_contained_log_timestamp=timestamp_ms), 0)
@@ -125,12 +126,12 @@ def _control_batch(
 
 
 def decode_snapshot(buffer: bytes, *, empty: MetadataImage, version: int, epoch: int) -> MetadataImage:
-    """The image in a snapshot that ends at the log offset `version`; CORRUPT_MESSAGE if it is not whole."""
+    """Return the image of a snapshot that ends at the log offset `version`; CORRUPT_MESSAGE if incomplete."""
     return read_snapshot(buffer, empty=empty, version=version, epoch=epoch).image
 
 
 def read_snapshot(buffer: bytes, *, empty: MetadataImage, version: int, epoch: int) -> SnapshotContent:
-    """What is in a snapshot that ends at the log offset `version`; CORRUPT_MESSAGE if it is not whole."""
+    """Return image and Raft index of a snapshot that ends at the log offset `version`, or CORRUPT_MESSAGE."""
     delta = MetadataDelta(empty)
     position, expected_offset, timestamp_ms, index = 0, 0, -1, -1
     kinds: list[int] = []
@@ -155,7 +156,7 @@ def read_snapshot(buffer: bytes, *, empty: MetadataImage, version: int, epoch: i
 
 
 def _in_order(entity: QuotaEntity) -> list[tuple[str, bool, str]]:
-    """By what entities are sorted: a part without a name comes first."""
+    """Return the sort key of an entity: a part without a name comes first."""
     return [(kind, name is not None, name or "") for kind, name in entity]
 
 

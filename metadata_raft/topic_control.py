@@ -1,4 +1,4 @@
-"""Topics: creation, deletion, growth. Each topic of a command succeeds or fails by itself."""
+"""Creates and deletes topics, and adds partitions. Each topic of a command succeeds or fails by itself."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -53,9 +53,9 @@ def create_topics(
     charge: MutationCharge | None = None,
     loads: Mapping[int, int] = NO_LOADS,
 ) -> Decision:
-    """POLICY_VIOLATION for the whole command when it would need more records than one may have.
+    """Decide new topics; POLICY_VIOLATION for the whole command if it needs more records than allowed.
 
-    By default no quota counts what it makes. Leaders are spread by the `loads` of brokers, in bytes a second.
+    By default no quota is charged. Leaders are spread by the `loads` of brokers, in bytes per second.
     """
     charge = charge or free_of_charge()
     spread = LeaderSpread(image, loads)
@@ -103,8 +103,10 @@ def create_topics(
 
 
 def _check_new_name(image: MetadataImage, name: str) -> None:
-    """Whether a topic may have this name. As with Apache Kafka, names that one request brings are not held
-    against each other: a mirror of a cluster that has both makes both.
+    """Reject a name that a new topic may not have.
+
+    As in Apache Kafka, names within one request are not checked for collisions with each other: a mirror of a
+    cluster with both topics creates both.
     """
     if name == METADATA_TOPIC:
         raise KafkaError(
@@ -193,7 +195,7 @@ def _partition_records(
     is_manual: bool,
 ) -> list[PartitionRecord]:
     records = []
-    known: dict[tuple[int, ...], NewReplicas | None] = {}  # of ten thousand partitions few differ
+    known: dict[tuple[int, ...], NewReplicas | None] = {}  # 10,000 partitions have few different ones
     for partition, replicas in enumerate(assignments, first):
         places = tuple(replicas)
         if places not in known:
@@ -231,7 +233,7 @@ def _check_room(image: MetadataImage, count: int, room: int) -> None:
 
 
 def _seed(topic_id: bytes) -> int:
-    """Chance for placement out of the topic's random id, so that a decision can be repeated."""
+    """Return the seed of the placement, from the topic's random id, so that a decision can be repeated."""
     return int.from_bytes(topic_id[:4], "big")
 
 
@@ -244,7 +246,10 @@ def delete_topics(
     config: ControllerConfig,
     charge: MutationCharge | None = None,
 ) -> Decision:
-    """A topic that is named twice, by name or id or both, stays. By default no quota counts what goes."""
+    """Decide deletions of topics; a topic that is named twice, by name or id or both, is not deleted.
+
+    By default no quota is charged.
+    """
     charge = charge or free_of_charge()
     if not config.delete_topic_enable:
         raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
@@ -305,7 +310,7 @@ def _resolve(image: MetadataImage, name: str | None, topic_id: bytes) -> TopicIm
     return topic
 
 
-# ---- grow --------------------------------------------------------------------------------------------------
+# ---- add partitions ----------------------------------------------------------------------------------------
 
 
 def create_partitions(
@@ -314,9 +319,9 @@ def create_partitions(
     charge: MutationCharge | None = None,
     loads: Mapping[int, int] = NO_LOADS,
 ) -> Decision:
-    """POLICY_VIOLATION for the whole command when it would need more records than one may have.
+    """Decide new partitions; POLICY_VIOLATION for the whole command if it needs more records than allowed.
 
-    By default no quota counts what it makes. Leaders are spread by the `loads` of brokers, in bytes a second.
+    By default no quota is charged. Leaders are spread by the `loads` of brokers, in bytes per second.
     """
     charge = charge or free_of_charge()
     spread = LeaderSpread(image, loads)

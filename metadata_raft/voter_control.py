@@ -1,8 +1,8 @@
-"""The voters of the metadata quorum as records: one joins or leaves at a time (Raft dissertation §4.1).
+"""Decides changes of the voters of the quorum: one is added or removed at a time (Raft dissertation §4.1).
 
-What is decided here is only who is in the next set; the quorum takes it over when the record is committed
-and keeps the rules of its own. A set that differs from the last by one voter shares a majority with it, so a
-change waits for the one before to be committed.
+The decision is only the next set of voters; the quorum applies it with the record and has rules of its own.
+Majorities of two sets that differ by one voter always overlap, so a change must wait until the previous one
+is committed.
 """
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -18,14 +18,17 @@ from ottla.metadata_raft.decision import Decision
 from ottla.metadata_raft.image import Endpoint, MetadataImage, VoterImage
 from ottla.metadata_raft.records import RaftVotersRecord, Voter, VoterEndpoint
 
-MAX_VOTERS = 15  # beyond five or seven a quorum only gets slower
+MAX_VOTERS = 15  # with more than five or seven a quorum only gets slower
 MAX_ENDPOINTS = 10
 
 
 def add_raft_voter(
     image: MetadataImage, command: AddRaftVoter, config: ControllerConfig, *, is_settled: bool
 ) -> Decision:
-    """DUPLICATE_VOTER if the id votes already; REQUEST_TIMED_OUT while the last change is not committed."""
+    """Decide AddRaftVoter.
+
+    DUPLICATE_VOTER if the id is a voter already, REQUEST_TIMED_OUT while the last change is not committed.
+    """
     voters = current_voters(image, config)
     if any(voter.voter_id == command.voter_id for voter in voters):
         raise duplicate_voter(command.voter_id)
@@ -46,7 +49,7 @@ def add_raft_voter(
 
 
 def duplicate_voter(voter_id: int) -> KafkaError:
-    """Return the error for adding a voter that votes already."""
+    """Return the error for adding a node that is a voter already."""
     return KafkaError(
         ErrorCode.DUPLICATE_VOTER, f"The voter id for {voter_id} is already part of the set of voters."
     )
@@ -55,7 +58,7 @@ def duplicate_voter(voter_id: int) -> KafkaError:
 def remove_raft_voter(
     image: MetadataImage, command: RemoveRaftVoter, config: ControllerConfig, *, is_settled: bool
 ) -> Decision:
-    """VOTER_NOT_FOUND unless exactly this voter is one; the last one stays."""
+    """Decide RemoveRaftVoter; VOTER_NOT_FOUND unless id and directory are a voter's. The last voter stays."""
     voters = current_voters(image, config)
     leaving = next((voter for voter in voters if voter.voter_id == command.voter_id), None)
     if leaving is None or leaving.directory_id not in (ZERO_UUID, command.voter_directory_id):
@@ -71,7 +74,7 @@ def remove_raft_voter(
 
 
 def current_voters(image: MetadataImage, config: ControllerConfig) -> tuple[VoterImage, ...]:
-    """Those of the last record, or of `controller.quorum.voters` where there is none."""
+    """Return the voters of the last record, or of `controller.quorum.voters` if there is none."""
     return image.voters or config.quorum_voters
 
 

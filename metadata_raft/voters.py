@@ -1,9 +1,9 @@
-"""Who votes in the metadata quorum, and where each voter is reached.
+"""The set of voters of the metadata quorum, with their directories and addresses.
 
-A voter is a node id and the id of the directory in which it keeps the metadata log: a node that lost its disk
-comes back with another directory id, and is no voter until it is made one again (KIP-853). A set of voters is
-first taken from the settings, where directory ids are unknown; the first leader writes it into the log with
-them, and from then on the latest set in the log counts.
+A voter is a node id and the id of the directory of its metadata log: a node that lost its disk comes back
+with another directory id, and is not a voter until it is added again (KIP-853). The first set of voters comes
+from the settings, without directory ids; the first leader writes it to the log with directory ids, and from
+then on the latest set in the log counts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,12 +16,12 @@ from ottla.metadata_raft.image import MetadataImage
 from ottla.metadata_raft.records import RaftVotersRecord, VoterEndpoint
 from ottla.metadata_raft.records import Voter as VoterOfRecord
 
-MAX_VOTERS: Final = 15  # beyond, a commit waits for more nodes than it can gain from
-CONTROLLER_LISTENER: Final = "CONTROLLER"  # what the address of a voter is called in the log
+MAX_VOTERS: Final = 15  # more voters would slow each commit without making it any safer
+CONTROLLER_LISTENER: Final = "CONTROLLER"  # the name of a voter's listener in the log
 
 
 class Voter(NamedTuple):
-    """One voter; `directory_id` is zeros while nobody knows it, host and port are its controller listener."""
+    """One voter; `directory_id` is zero until it is known, host and port are its controller listener."""
 
     node_id: int
     directory_id: bytes
@@ -31,13 +31,13 @@ class Voter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VoterSet:
-    """The voters, by node id in ascending order."""
+    """The voters, in ascending order of node ids."""
 
     by_id: Mapping[int, Voter]
 
     @staticmethod
     def of(voters: Iterable[Voter]) -> "VoterSet":
-        """The set of these voters."""
+        """Return the set of these voters."""
         return VoterSet({voter.node_id: voter for voter in sorted(voters)})
 
     def __iter__(self) -> Iterator[Voter]:
@@ -51,25 +51,25 @@ class VoterSet:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the directory of every voter is known, as in every set that stands in a log."""
+        """True if the directory of every voter is known, as it is in every set in a log."""
         return all(voter.directory_id != ZERO_UUID for voter in self)
 
     def has(self, node_id: int, directory_id: bytes) -> bool:
-        """Whether this very node with this very disk may vote."""
+        """Return True if the node is a voter with this directory, or with one that is not known yet."""
         voter = self.by_id.get(node_id)
         return voter is not None and voter.directory_id in (ZERO_UUID, directory_id)
 
     def with_voter(self, voter: Voter) -> "VoterSet":
-        """The set with one more voter, or with another directory or address of one that it has."""
+        """Return the set with this voter added, or replacing the voter with its node id."""
         return VoterSet.of([*(old for old in self if old.node_id != voter.node_id), voter])
 
     def without(self, node_id: int) -> "VoterSet":
-        """The set without one voter."""
+        """Return the set without one voter."""
         return VoterSet.of(old for old in self if old.node_id != node_id)
 
 
 def voters_of_record(record: RaftVotersRecord) -> VoterSet:
-    """The set that a record names; CORRUPT_MESSAGE for nobody, too many, or one without an address."""
+    """Return the set in a record; CORRUPT_MESSAGE if it is empty or too large, or lacks an address."""
     if not 0 < len(record.voters) <= MAX_VOTERS or not all(voter.endpoints for voter in record.voters):
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, "A record of voters is empty, or a voter in it has no address."
@@ -81,7 +81,7 @@ def voters_of_record(record: RaftVotersRecord) -> VoterSet:
 
 
 def record_of_voters(voters: VoterSet) -> RaftVotersRecord:
-    """The record that names them."""
+    """Return the record of a set of voters."""
     return RaftVotersRecord(
         voters=[
             VoterOfRecord(
@@ -95,7 +95,7 @@ def record_of_voters(voters: VoterSet) -> RaftVotersRecord:
 
 
 def voters_of_image(image: MetadataImage) -> VoterSet | None:
-    """The voters that the metadata name, None where they never did."""
+    """Return the set of voters in the metadata, or None if it has none yet."""
     if not image.voters:
         return None
     endpoints = [(voter, next(iter(voter.endpoints.values()))) for voter in image.voters]

@@ -578,7 +578,7 @@ def test_a_listener_with_users_lets_in_who_logs_in(login: LinkLogin | None, is_l
             if is_let_in:
                 assert (await ask)[0] == CLUSTER_ID
             else:
-                with pytest.raises(KafkaError, match="did not log in, or with a wrong user") as refused:
+                with pytest.raises(KafkaError, match="did not log in, or used a wrong user") as refused:
                     await ask
                 assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             running.cancel()

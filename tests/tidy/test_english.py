@@ -14,7 +14,6 @@ from tests.english import Finding, Text, findings, sources, texts
 
 # Parts of the tree that have not been read again yet: the list only shrinks.
 UNREAD = (
-    "metadata_raft/",
     "node/broker.py",
     "node/cli/",
     "node/client/",
@@ -48,7 +47,6 @@ UNREAD = (
     "tests/thorough.py",
     "tests/tidy/",
     "tests/traced_memory.py",
-    "tests/unit/metadata_raft/",
     "tests/unit/node/",
     "tests/unit/node/authorization/",
     "tests/unit/node/cli/",

@@ -177,4 +177,4 @@ def test_brokers_and_controllers_log_in_by_plain(tmp_path: Path, certificates: P
 
         said = refused(three, f"listener.name.controller.plain.sasl.jaas.config={own.format('mistyped')}")
 
-    assert "Node 2 did not log in, or with a wrong user or password" in said and "mistyped" not in said
+    assert "Node 2 did not log in, or used a wrong user or password" in said and "mistyped" not in said

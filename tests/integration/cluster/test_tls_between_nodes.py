@@ -123,7 +123,7 @@ def test_a_node_whose_certificate_has_expired_is_refused_and_says_so(
         ),
         ("anna", 7, "The certificate of node 7 was issued for CN=anna, anna. It does not name node-7."),
         ("node-2", 1, "The certificate of node 1 was issued for node-2."),
-        (None, 1, "Node 1 showed no certificate"),
+        (None, 1, "Node 1 presented no certificate"),
     ],
 )
 def test_a_client_that_knows_the_secret_is_no_node_without_the_certificate_of_one(

@@ -1,8 +1,8 @@
-"""Random faults against a quorum, and what must hold however they fall.
+"""Storms of random faults against a quorum, with the invariants that must hold.
 
     python -m tests.simulation.raft.fuzz FIRST_SEED COUNT [VOTERS] [--members] [--backups] [--rollbacks]
 
-prints the seeds that fail; any of them runs again alone, and goes the same way.
+prints the seeds that fail; a single seed can be repeated, with the same result.
 """
 
 import argparse
@@ -22,10 +22,10 @@ from ottla.metadata_raft.voters import VoterSet, record_of_voters
 from tests.simulation.raft.world import Node, World
 
 STORM_SECONDS = 15.0
-CALM_SECONDS = 90.0  # a snapshot of 110 kB takes 15 of them in chunks of 300 bytes, and another may follow
+CALM_SECONDS = 90.0  # a snapshot of 110 kB takes 15 s in chunks of 300 bytes, and another may follow
 DELAYS = (0.0, 0.0, 0.02, 0.1, 0.3, 1.0)
 STEPS = (0.005, 0.02, 0.05)
-# Little at a time: entries take many messages, snapshots many chunks, and voters need snapshots often.
+# Small limits, so that entries take many messages, snapshots many chunks, and voters often need snapshots.
 LIMITS = ReplicationLimits(
     message_bytes=400, message_entries=4, messages_at_once=3, entries_ahead=30, chunk_bytes=300
 )
@@ -34,7 +34,7 @@ KEPT_ENTRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one run came to."""
+    """The result of one run."""
 
     acked: int
     last_term: int
@@ -43,11 +43,11 @@ class Outcome:
     installed: int  # snapshots that a leader sent
     changes: int  # of the voters
     wiped: int  # disks
-    put_back: int  # disks that lacked what had been on them
+    put_back: int  # disks that were restored to an earlier state
 
 
 class Storm:
-    """One run of one seed."""
+    """The storm of one seed."""
 
     def __init__(
         self,
@@ -74,14 +74,14 @@ class Storm:
         self.members = members
         self.backups = backups
         self.rollbacks = rollbacks
-        self.unsure: set[int] = set()  # nodes that were put back and have not been whole since
+        self.unsure: set[int] = set()  # nodes that were restored and do not know their promises since
         self.down: dict[int, float] = {}
         self.count = 0
         self.crashes = self.snapshots = self.changes = self.wiped = self.put_back = 0
         self.copies: dict[tuple[int, bytes], MemoryDisk] = {}  # by node and directory
 
     def run(self) -> Outcome:
-        """Storm, calm, and judge; AssertionError says what broke."""
+        """Run the storm, then a calm, then the checks; AssertionError names a broken invariant."""
         world = self.world
         world.leader()
         end = world.now + self.seconds
@@ -156,7 +156,7 @@ class Storm:
             self.world.guarded(node, lambda: self.world.make_snapshot(node))
 
     def _crash(self) -> None:
-        """Now, or at one of the next operations of its disk."""
+        """Crash a node, at once or at one of the next operations of its disk."""
         up = self._up()
         if len(up) <= (1 if self.chance.random() < 0.3 else len(self.world.nodes) // 2):
             return
@@ -179,7 +179,7 @@ class Storm:
                 del self.down[node_id]
 
     def _lose_disk(self) -> None:
-        """Wipe one voter, if no other that was wiped still counts."""
+        """Wipe the disk of one voter, unless another wiped disk is still in the set of voters."""
         world = self.world
         if len(world.leaders) != 1 or not world.leaders[0].leading_term:
             return
@@ -190,8 +190,8 @@ class Storm:
         if is_whole and is_committed and len(voters) > 2 and node is not world.leaders[0]:
             world.crash(node)
             node.wipe()
-            # Whoever gives a node another disk tells it of all voters: one that knows of itself alone would
-            # begin another quorum.
+            # The settings of a node with a new disk name all voters: one that knows only itself would start
+            # another quorum.
             node.configured = VoterSet.of(one._replace(directory_id=bytes(16)) for one in voters)
             self.wiped += 1
 
@@ -200,7 +200,7 @@ class Storm:
         return self.unsure
 
     def _put_files_back(self) -> None:
-        """Put an earlier copy of one node's files back, whatever goes on; some copies more than once.
+        """Restore an earlier copy of one node's files at any time; some copies more than once.
 
         At most a minority of the voters may have lost something at the same time.
         """
@@ -223,10 +223,10 @@ class Storm:
         self.unsure.add(node.node_id)
 
     def _roll_volume_back(self) -> None:
-        """Roll one voter's volume back, and let the leader that remembers reach it.
+        """Roll one voter's volume back, and let the leader that remembers its acknowledgements reach it.
 
-        One voter at a time, while nothing is known elsewhere that it may have promised; what follows once it
-        has been reminded is up to the storm.
+        One voter at a time, and only while it cannot have promised anything to another leader. Once it has
+        been reminded, the storm continues.
         """
         world = self.world
         terms = {node.member.engine.term for node in world.nodes.values()}
@@ -239,7 +239,7 @@ class Storm:
         if node is leader or copy is None or not leader.leading_term or not is_whole:
             return
         if not leader.member.has_committed_all or not leader.member.has_caught_up(node.node_id):
-            return  # The leader does not remember what the voter acknowledged in earlier reigns.
+            return  # The leader does not remember what the voter acknowledged in earlier terms.
         for one in world.nodes.values():
             one.crash_chance = 0.0
         acknowledged = leader.member.engine.match_of(node.node_id)
@@ -263,7 +263,7 @@ class Storm:
             )
 
     def _repair(self) -> None:
-        """What an operator does in the end: a voter whose disk is gone has to leave."""
+        """Remove voters whose disk is lost, as an operator does in the end."""
         for leader in self.world.leaders:
             member, nodes = leader.member, self.world.nodes
             lost = [one for one in member.voters if nodes[one.node_id].directory_id != one.directory_id]
@@ -275,7 +275,7 @@ class Storm:
             member.propose(MetadataBatch(end_offset, leader.leading_term, 1_000, records))
 
     def _change_voters(self) -> None:
-        """Add or remove one voter, or begin to teach one that may be added."""
+        """Add or remove one voter, or begin to replicate to a node that may be added."""
         for leader in self.world.leaders:
             member = leader.member
             others = [node for node in self.world.nodes.values() if node.node_id != leader.node_id]
@@ -286,7 +286,7 @@ class Storm:
                 one for one in member.voters if self.world.nodes[one.node_id].directory_id != one.directory_id
             ]
             if lost and node.node_id != lost[0].node_id and node.node_id in member.voters:
-                continue  # To remove one that lives while another is gone for good would leave too few.
+                continue  # Removing a live voter while another one is lost would leave too few.
             if node.node_id in member.voters and len(member.voters) > 2:
                 voters = member.voters.without(node.node_id)
             elif node.node_id in member.voters or not node.is_up:
@@ -352,7 +352,7 @@ def run(
     seconds: float = STORM_SECONDS,
     make_member: Callable[..., RaftMember] = RaftMember,
 ) -> Outcome:
-    """One seed."""
+    """Run the storm of one seed."""
     storm = Storm(
         seed,
         voters=voters,
@@ -366,7 +366,7 @@ def run(
 
 
 def main() -> int:
-    """Run many seeds and name those that fail."""
+    """Run many seeds and print those that fail."""
     parser = argparse.ArgumentParser(description="Random faults against the metadata quorum, by seed.")
     parser.add_argument("first_seed", type=int)
     parser.add_argument("count", type=int)

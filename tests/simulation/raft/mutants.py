@@ -1,4 +1,4 @@
-"""Voters with one protection taken out, which whoever judges the quorum must notice."""
+"""Mutants: voters with one protection removed, which the checks of the quorum must detect."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from ottla.metadata_raft.raft_messages import AppendEntries, AppendReply, PreVot
 
 
 def acks_before_it_syncs(*args: Any, **kwargs: Any) -> RaftMember:
-    """Votes and acknowledgements leave at once."""
+    """Make a voter that sends votes and acknowledgements before the sync."""
     member = RaftMember(*args, **kwargs)
     tick = member.engine.tick
 
@@ -21,7 +21,7 @@ def acks_before_it_syncs(*args: Any, **kwargs: Any) -> RaftMember:
 
 
 def forgets_its_vote(*args: Any, **kwargs: Any) -> RaftMember:
-    """Term and vote are on no disk after the first one."""
+    """Make a voter that writes its term and vote only once."""
     member = RaftMember(*args, **kwargs)
     journal, write = member.journal, member.journal.set_state
 
@@ -35,7 +35,7 @@ def forgets_its_vote(*args: Any, **kwargs: Any) -> RaftMember:
 
 
 def commits_what_it_was_not_shown(*args: Any, **kwargs: Any) -> RaftMember:
-    """The commit follows the leader's up to the end of the own log, as stock pysyncobj has it (S1)."""
+    """Make a voter that commits up to the end of its own log, as stock pysyncobj does (S1)."""
     member = RaftMember(*args, **kwargs)
     handle_append = member.follower.handle_append
 
@@ -50,7 +50,7 @@ def commits_what_it_was_not_shown(*args: Any, **kwargs: Any) -> RaftMember:
 
 
 def cuts_off_what_agrees(*args: Any, **kwargs: Any) -> RaftMember:
-    """Everything behind the previous entry goes, conflict or not, as stock pysyncobj has it (S3)."""
+    """Make a voter that truncates entries without a conflict, as stock pysyncobj does (S3)."""
     member = RaftMember(*args, **kwargs)
     handle_append, journal = member.follower.handle_append, member.journal
 
@@ -66,7 +66,7 @@ def cuts_off_what_agrees(*args: Any, **kwargs: Any) -> RaftMember:
 
 
 def counts_old_acks(*args: Any, **kwargs: Any) -> RaftMember:
-    """An acknowledgement of an earlier reign counts, as stock pysyncobj has it (S2)."""
+    """Make a voter that counts acknowledgements of an earlier term, as stock pysyncobj does (S2)."""
     member = RaftMember(*args, **kwargs)
     guard = member.guard
     hear_reply = guard._hear_reply
@@ -82,14 +82,14 @@ def counts_old_acks(*args: Any, **kwargs: Any) -> RaftMember:
 
 
 def elects_without_asking(*args: Any, **kwargs: Any) -> RaftMember:
-    """No PreVote (M1, M2)."""
+    """Make a voter without PreVote (M1, M2)."""
     member = RaftMember(*args, **kwargs)
     member.election._may_stand = lambda voters: True  # type: ignore[method-assign]
     return member
 
 
 def counts_any_disk(*args: Any, **kwargs: Any) -> RaftMember:
-    """A voter that lost its disk votes at once under its old name (M3)."""
+    """Make a voter that votes with an empty disk under its old id (M3)."""
     member = RaftMember(*args, **kwargs)
     member.counts = lambda peer: peer.node_id in member.voters  # type: ignore[method-assign]
     member.election._has_won = lambda asked: len(asked.granted) + 1 > len(member.voters) // 2  # type: ignore[method-assign]
@@ -97,7 +97,7 @@ def counts_any_disk(*args: Any, **kwargs: Any) -> RaftMember:
 
 
 def commits_old_terms_by_count(*args: Any, **kwargs: Any) -> RaftMember:
-    """What a majority has is committed, of whichever term it is (Raft paper, 5.4.2 and figure 8)."""
+    """Make a voter that commits entries of any term that a majority has (Raft paper, 5.4.2 and figure 8)."""
     member = RaftMember(*args, **kwargs)
     engine, tick = member.engine, member.engine.tick
 
@@ -113,7 +113,7 @@ def commits_old_terms_by_count(*args: Any, **kwargs: Any) -> RaftMember:
 
 
 def votes_with_a_disk_that_went_back(*args: Any, **kwargs: Any) -> RaftMember:
-    """A voter that is sent again what it had acknowledged goes on to vote meanwhile."""
+    """Make a voter that votes before it has again what it had acknowledged."""
     member = RaftMember(*args, **kwargs)
     member.journal.lose_promise(None)
     member.election._promises = _KeptPromises(member)  # type: ignore[assignment]
@@ -121,21 +121,21 @@ def votes_with_a_disk_that_went_back(*args: Any, **kwargs: Any) -> RaftMember:
 
 
 def takes_a_copied_directory_for_its_own(*args: Any, **kwargs: Any) -> RaftMember:
-    """A voter does not look whether its directory is a copy."""
+    """Make a voter that does not check whether its directory is a copy."""
     journal = args[1]
     journal.own_directory()
     return RaftMember(*args, **kwargs)
 
 
 def believes_any_leader(*args: Any, **kwargs: Any) -> RaftMember:
-    """A leader tells a voter with a copied directory what it promised without asking the others."""
+    """Make a leader that reminds a voter with a copied directory without a proof from the others."""
     member = RaftMember(*args, **kwargs)
     member.replication._is_proven = lambda *_: True  # type: ignore[method-assign]
     return member
 
 
 def believes_what_was_proven_before(*args: Any, **kwargs: Any) -> RaftMember:
-    """It takes an acknowledgement from before the voter forgot for proof that nobody else leads since."""
+    """Make a leader that accepts older acknowledgements as the proof that there is no other leader."""
     member = RaftMember(*args, **kwargs)
     note_copy = member.replication.note_copy
     member.replication.note_copy = (  # type: ignore[method-assign]
@@ -145,7 +145,7 @@ def believes_what_was_proven_before(*args: Any, **kwargs: Any) -> RaftMember:
 
 
 def counts_votes_of_copies(*args: Any, **kwargs: Any) -> RaftMember:
-    """The vote of a voter that may have given it away already counts like any other."""
+    """Make a voter that counts votes of copied directories like others, although they may be second votes."""
     member = RaftMember(*args, **kwargs)
     election, handle_vote = member.election, member.election.handle_vote
     handle_pre_vote = member.election.handle_pre_vote_granted
@@ -159,7 +159,7 @@ def counts_votes_of_copies(*args: Any, **kwargs: Any) -> RaftMember:
 
 
 def counts_acks_of_copies(*args: Any, **kwargs: Any) -> RaftMember:
-    """A voter that may have promised to follow another leader helps to commit all the same."""
+    """Make a leader that counts acknowledgements of copies, which may have promised to follow another."""
     member = RaftMember(*args, **kwargs)
     replication, count = member.replication, member.replication._count
 
@@ -172,7 +172,7 @@ def counts_acks_of_copies(*args: Any, **kwargs: Any) -> RaftMember:
 
 
 def counts_what_was_granted_before(*args: Any, **kwargs: Any) -> RaftMember:
-    """A candidate with a copied directory counts votes for the log that it had before."""
+    """Make a candidate with a copied directory that counts votes granted to the log that it had before."""
     member = RaftMember(*args, **kwargs)
     election, promises = member.election, member.promises
     handle_vote, handle_pre_vote = election.handle_vote, election.handle_pre_vote_granted

@@ -1,7 +1,7 @@
-"""Schedules that chance hardly finds: every step is given, and the world judges what is applied.
+"""Schedules that random faults hardly find: every step is given, and the world checks the applied entries.
 
-Each takes the maker of its voters, so that a mutant can play it too, and raises AssertionError if what was
-applied is contradicted or two lead in one term.
+Each takes the function that makes its voters, so that a mutant can run it, too, and raises AssertionError if
+applied entries are contradicted or a term has two leaders.
 """
 
 from collections.abc import Callable, Collection
@@ -14,15 +14,15 @@ from tests.simulation.raft.world import Node, World
 
 ONE_AT_A_TIME = ReplicationLimits(message_entries=1, messages_at_once=1)
 SHORT = 0.001
-RESIGNED = 1.0  # seconds after which a leader that hears nobody leads no more
+RESIGNED = 1.0  # seconds after which an isolated leader has resigned
 
 
 def figure_8(seed: int, make_member: Callable[..., RaftMember] = RaftMember) -> None:
-    """Raft paper, figure 8: an entry of an old term is on a majority, and yet another takes its place.
+    """Raft paper, figure 8: an entry of an old term is on a majority, and is still replaced by another.
 
-    (a) S1 leads and has given its entry to S2 alone; (b) S5 is elected by S3 and S4 and takes another entry
-    at the same index; (c) S1 leads again and gives its old entry to S3: three of five have it, but nothing of
-    S1's new term; (d) S5 is elected by S2, S3 and S4, and replaces it.
+    (a) S1 leads and has replicated its entry only to S2; (b) S5 is elected by S3 and S4 and appends another
+    entry at the same index; (c) S1 leads again and replicates its old entry to S3: three of five have it, but
+    no entry of S1's new term; (d) S5 is elected by S2, S3 and S4, and replaces it.
     """
     world = World(5, seed, make_member=make_member, limits=ONE_AT_A_TIME)
     s1 = world.leader()
@@ -62,7 +62,7 @@ def figure_8(seed: int, make_member: Callable[..., RaftMember] = RaftMember) -> 
 def a_voter_is_asked_again_after_a_crash(
     seed: int, make_member: Callable[..., RaftMember] = RaftMember
 ) -> None:
-    """A voter elects a leader, loses its power, and is asked by another candidate of the same term."""
+    """A voter elects a leader, loses its power, and is asked for a vote by another candidate of that term."""
     world = World(3, seed, make_member=make_member)
     former = world.leader()
     voter, first = (node for node in world.nodes.values() if node is not former)
@@ -84,11 +84,11 @@ def a_voter_is_asked_again_after_a_crash(
     assert world.run(10, until=lambda: len(world.leaders) == 1 and world.has_settled())
 
 
-# ---- the hand that moves the pieces ------------------------------------------------------------------------
+# ---- steps -------------------------------------------------------------------------------------------------
 
 
 def _let_talk(world: World, nodes: Collection[Node]) -> None:
-    """These with each other, and nobody else with anybody."""
+    """Connect these nodes with each other, and no others."""
     for one in world.nodes.values():
         for other in world.nodes.values():
             if one is not other:
@@ -97,7 +97,7 @@ def _let_talk(world: World, nodes: Collection[Node]) -> None:
 
 
 def _ask_for_votes(world: World, candidate: Node, voters: Collection[Node]) -> None:
-    """Let one stand, heard by these alone, as if its leader had asked it to: without PreVote."""
+    """Let a candidate ask only these voters for votes, without PreVote, as if its leader had handed over."""
     _let_talk(world, (candidate, *voters))
     for voter in voters:
         voter.member.engine.postpone_election()
@@ -106,7 +106,7 @@ def _ask_for_votes(world: World, candidate: Node, voters: Collection[Node]) -> N
 
 
 def _elect(world: World, candidate: Node, voters: Collection[Node]) -> None:
-    """Let one be elected in a term that is new to these, and stop before it has told anybody of its entry."""
+    """Let a candidate be elected in a term that is new to these voters, before it sends its first entry."""
     for voter in voters:
         hint = encode_message(TermHint(term=voter.member.engine.term))
         candidate.member.guard.receive(Peer(voter.node_id, voter.directory_id), hint)
@@ -115,11 +115,11 @@ def _elect(world: World, candidate: Node, voters: Collection[Node]) -> None:
         world.step(SHORT)
         if candidate.member.engine.is_leading:
             return
-    raise AssertionError("nobody was elected")
+    raise AssertionError("no leader was elected")
 
 
 def _keep_back_new_entries(node: Node) -> None:
-    """From now on what a node appends in its own term is lost on its way; older entries are not."""
+    """Drop entries that a node sends of its own term from now on, but not older ones."""
     send = node.send
 
     def send_old(node_id: int, frame: bytes) -> None:

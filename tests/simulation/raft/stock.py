@@ -1,6 +1,6 @@
-"""pysyncobj as it is shipped, on a virtual clock and network: what each finding looks like without our parts.
+"""pysyncobj as it is shipped, on a virtual clock and network, to show each finding without our parts.
 
-No library module is changed but for its clock; messages are copied instead of being sent over sockets.
+Only the clock of the library is replaced; messages are copied instead of being sent over sockets.
 """
 
 import copy
@@ -17,7 +17,7 @@ from ottla.metadata_raft import raft_node
 
 
 class StockNetwork:
-    """Directed links in order; nothing is delivered unless asked."""
+    """Directed links that keep the order; messages are delivered only on request."""
 
     def __init__(self) -> None:
         self.transports: dict[str, StockTransport] = {}

@@ -1,4 +1,4 @@
-"""When followers hear of a commit: at once of a lone one, of others with what they are sent anyway."""
+"""Followers learn of a single commit at once, and of frequent commits with the next entries."""
 
 from ottla.metadata_raft.raft_member import COMMIT_NOTICE_SECONDS
 from ottla.metadata_raft.raft_messages import AppendEntries, decode_message
@@ -8,7 +8,7 @@ STEP = 0.001
 
 
 def count_empty(leader: Node) -> list[int]:
-    """The targets of messages without entries, from now on."""
+    """Return a list that collects the targets of messages without entries from now on."""
     told: list[int] = []
     send = leader.send
 
@@ -34,7 +34,7 @@ def test_followers_hear_of_a_lone_commit_at_once() -> None:
     assert all(world.settings(node) == {"x"} for node in world.nodes.values())
 
 
-def test_commits_that_follow_each_other_closely_are_told_with_the_next_entries() -> None:
+def test_frequent_commits_are_announced_with_the_next_entries() -> None:
     world = World(3)
     leader = world.leader()
     world.run(1)
@@ -48,7 +48,7 @@ def test_commits_that_follow_each_other_closely_are_told_with_the_next_entries()
     assert len(told) <= 2 * (seconds / COMMIT_NOTICE_SECONDS + 2)
 
 
-def test_the_last_of_many_commits_is_told_soon() -> None:
+def test_the_last_of_many_commits_is_announced_soon() -> None:
     world = World(3)
     leader = world.leader()
     world.run(1)

@@ -1,9 +1,9 @@
-"""When time alone gives a voter something to do: it sleeps until then."""
+"""A voter sleeps until its next deadline if no message arrives."""
 
 from tests.simulation.raft.world import World
 
 
-def test_a_leader_is_not_kept_awake_by_a_voter_that_is_silent() -> None:
+def test_a_silent_voter_does_not_keep_a_leader_awake() -> None:
     world = World(3)
     leader = world.leader()
     world.crash(next(node for node in world.nodes.values() if node is not leader))

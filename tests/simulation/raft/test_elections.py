@@ -1,4 +1,4 @@
-"""Elections that nobody needs, and terms that nobody can have begun."""
+"""Elections that must not happen, and terms that cannot have begun."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ def tell(target: Node, source: Node, message: RaftMessage) -> None:
     target.member.guard.receive(Peer(source.node_id, source.directory_id), encode_message(message))
 
 
-def test_a_vote_that_was_promised_before_the_leader_was_heard_again_elects_nobody() -> None:
+def test_a_pre_vote_from_before_the_leader_was_heard_again_elects_no_leader() -> None:
     world = World(3)
     leader = world.leader()
     term = leader.leading_term
@@ -51,7 +51,7 @@ def test_a_vote_that_was_promised_before_the_leader_was_heard_again_elects_nobod
 
 
 def test_a_voter_without_a_majority_forgets_the_leader_that_is_gone() -> None:
-    """Else it would name for ever who led when the others died."""
+    """Otherwise it would report the last leader for ever after the others died."""
     world = World(3)
     leader = world.leader()
     other, survivor = (node for node in world.nodes.values() if node is not leader)
@@ -66,7 +66,7 @@ def test_a_voter_without_a_majority_forgets_the_leader_that_is_gone() -> None:
     assert survivor.member.engine.term == term, "a round that is not won changes nothing else"
 
 
-def test_a_deadline_that_passes_between_two_looks_at_the_clock_elects_nobody() -> None:
+def test_a_deadline_that_passes_between_two_readings_of_the_clock_elects_no_leader() -> None:
     world = World(3)
     voter, _, missing = world.nodes.values()
     world.crash(missing)
@@ -85,7 +85,7 @@ LOOK_SECONDS = 1e-6
 
 
 def clock_that_runs(world: World) -> float:
-    """As on a machine: each look at it is later than the one before."""
+    """Return the time of a clock that is later at each reading, as on a real machine."""
     world.now += LOOK_SECONDS
     return world.now
 
@@ -110,7 +110,7 @@ MESSAGES: tuple[Callable[[int], RaftMessage], ...] = (
 
 
 def refuses(target: Node, source: Node, message: RaftMessage) -> bool:
-    """Whether the link would end."""
+    """Return True if the target rejects the message, so that the link would be closed."""
     try:
         tell(target, source, message)
     except KafkaError as refused:
@@ -120,8 +120,8 @@ def refuses(target: Node, source: Node, message: RaftMessage) -> bool:
 
 
 @pytest.mark.parametrize("make", MESSAGES, ids=lambda make: type(make(1)).__name__)
-def test_a_term_that_nobody_can_have_begun_is_refused(make: Callable[[int], RaftMessage]) -> None:
-    """The highest that a message can say (int32) would be the last one, and nobody could be elected again."""
+def test_a_term_that_cannot_have_begun_is_rejected(make: Callable[[int], RaftMessage]) -> None:
+    """The highest term of a message (int32) would be the last one, and no leader could be elected again."""
     world = World(3)
     leader = world.leader()
     term = leader.leading_term
@@ -135,7 +135,7 @@ def test_a_term_that_nobody_can_have_begun_is_refused(make: Callable[[int], Raft
     assert leader.leading_term == term and world.history.acked == {"x"}
 
 
-def test_a_voter_that_was_away_for_a_million_elections_is_let_in() -> None:
+def test_a_voter_that_was_away_for_a_million_elections_is_accepted() -> None:
     world = World(3)
     leader = world.leader()
     late = next(node for node in world.nodes.values() if node is not leader)
@@ -152,8 +152,8 @@ def test_a_voter_that_was_away_for_a_million_elections_is_let_in() -> None:
     assert late.member.engine.term == world.leader().leading_term > 1_000_000
 
 
-def test_terms_that_rise_and_rise_are_refused_before_they_run_out() -> None:
-    """A peer that is mad, or was sent its own words: the others elect leaders for years to come."""
+def test_ever_rising_terms_are_rejected_before_they_run_out() -> None:
+    """Even with a faulty peer, or one that gets its own messages back, terms last for years of elections."""
     world = World(3)
     leader = world.leader()
     mad = next(node for node in world.nodes.values() if node is not leader)
@@ -168,7 +168,7 @@ def test_terms_that_rise_and_rise_are_refused_before_they_run_out() -> None:
     assert world.leader().leading_term < 2 * TERM_RISE_BURST < MAX_TERM // 10
 
 
-def test_a_voter_at_the_end_of_the_terms_lives_on_without_an_election() -> None:
+def test_a_voter_in_the_last_term_keeps_running_without_an_election() -> None:
     world = World(3)
     late = next(node for node in world.nodes.values() if node is not world.leader())
     world.network.isolate(late.node_id)
@@ -182,7 +182,7 @@ def test_a_voter_at_the_end_of_the_terms_lives_on_without_an_election() -> None:
     assert world.history.acked == {"x"}
 
 
-def test_a_snapshot_of_a_term_that_has_not_begun_is_refused() -> None:
+def test_a_snapshot_of_a_term_that_has_not_begun_is_rejected() -> None:
     world = World(3)
     leader = world.leader()
     follower = next(node for node in world.nodes.values() if node is not leader)
@@ -199,7 +199,7 @@ def test_a_snapshot_of_a_term_that_has_not_begun_is_refused() -> None:
     assert refuses(follower, leader, chunk)
 
 
-def test_a_file_with_a_term_that_no_message_could_say_is_damaged() -> None:
+def test_a_file_with_a_term_that_no_message_can_have_is_damaged() -> None:
     disk = MemoryDisk()
     disk.make_directory(DIRECTORY)
     write_quorum_state(disk, DIRECTORY, QuorumState(MAX_TERM + 1, 1))

@@ -1,7 +1,7 @@
-"""What is wrong in pysyncobj 0.3.17, each as a schedule: stock loses, and ours takes no harm from the same.
+"""The findings in pysyncobj 0.3.17, each as a schedule: stock loses data, and ours does not.
 
-Each test runs twice, with the library as it is shipped and with ours; it returns what broke, which must be
-something for the first and nothing for the second. The names are those of metadata_raft/DESIGN.md.
+Each schedule runs twice, with the library as it is shipped and with ours, and returns what broke: something
+for the first, and nothing for the second. The names are those of metadata_raft/DESIGN.md.
 """
 
 import gc
@@ -59,13 +59,13 @@ def rejoin(world: StockWorld, name: str) -> None:
 
 
 def new_leader(world: World, old: Node) -> Node:
-    """The one that leads among the others."""
+    """Return the leader among the other nodes."""
     others = [node for node in world.nodes.values() if node is not old]
     assert world.run(10, until=lambda: any(node.leading_term for node in others))
     return next(node for node in others if node.leading_term)
 
 
-# ---- S1: the commit follows a chunk of a snapshot over entries that nobody else has ------------------------
+# ---- S1: the commit index follows a snapshot's chunk over entries that no other voter has -----------------
 
 
 def stock_s1() -> Broken:
@@ -91,7 +91,7 @@ def stock_s1() -> Broken:
         world.nodes[name].forceLogCompaction()
     world.run(2, "BC")
     rejoin(world, "A")
-    world.network.held.add((leader, "A"))  # a snapshot does not come in one go
+    world.network.held.add((leader, "A"))  # a snapshot does not arrive at once
     for _ in range(200):
         world.step()
         world.network.deliver(leader, "A", 1)
@@ -123,11 +123,11 @@ def our_s1() -> Broken:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_s1_an_old_leader_that_rejoins_by_snapshot_confirms_nothing_of_its_own(system: str) -> None:
+def test_s1_an_old_leader_that_rejoins_by_snapshot_commits_no_entries_of_its_own(system: str) -> None:
     judge(system, stock_s1() if system == "stock" else our_s1())
 
 
-# ---- S2: an acknowledgement of an earlier reign ------------------------------------------------------------
+# ---- S2: an acknowledgement of an earlier term -------------------------------------------------------------
 
 
 def stock_s2() -> Broken:
@@ -167,7 +167,7 @@ def our_s2(make_member: Callable[..., Any]) -> Broken:
 
 
 @pytest.mark.parametrize("system", [*SYSTEMS, "mutant"])
-def test_s2_an_acknowledgement_counts_in_its_own_reign_only(system: str) -> None:
+def test_s2_an_acknowledgement_counts_only_in_its_own_term(system: str) -> None:
     if system == "stock":
         assert stock_s2()
     else:
@@ -179,7 +179,7 @@ def raft_member() -> Callable[..., Any]:
     return RaftMember
 
 
-# ---- S3: what agrees is cut off ----------------------------------------------------------------------------
+# ---- S3: entries that agree are cut off --------------------------------------------------------------------
 
 
 def stock_s3() -> Broken:
@@ -250,11 +250,11 @@ def our_s3() -> Broken:
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_s3_what_was_acknowledged_is_not_cut_off_by_what_comes_twice(system: str) -> None:
+def test_s3_a_repeated_message_does_not_truncate_acknowledged_entries(system: str) -> None:
     judge(system, stock_s3() if system == "stock" else our_s3())
 
 
-# ---- S5, S6, S7: what raises while an entry is applied -----------------------------------------------------
+# ---- S5, S6, S7: errors while an entry is applied ----------------------------------------------------------
 
 
 def stock_s5() -> Broken:
@@ -322,11 +322,11 @@ def our_s6() -> Broken:
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_s6_a_batch_that_contradicts_the_image_is_passed_over_by_all_alike(system: str) -> None:
+def test_s6_a_batch_that_contradicts_the_image_is_skipped_by_every_voter(system: str) -> None:
     judge(system, stock_s6() if system == "stock" else our_s6())
 
 
-def test_s7_a_record_of_a_later_version_ends_the_process_and_nothing_is_applied_behind_it() -> None:
+def test_s7_a_record_of_a_later_version_stops_the_process_and_nothing_is_applied_after_it() -> None:
     entry = bytearray(encode_entry(MetadataBatch(0, 1, 5, [record_of_voters(World(1).configured)]), 1))
     at = entry.index(b"\1\xb1\xea\1")  # the frame: version, api key 30001
     entry[at + 1 : at + 4] = b"\xff\xff\1"
@@ -448,7 +448,7 @@ def test_s11_a_damaged_snapshot_stops_the_start(system: str, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_k1_k2_s15_a_node_that_dies_at_any_step_of_a_snapshot_keeps_what_is_newer() -> None:
-    """Stock writes its journal again entry by entry, and drops it whole if the snapshot is a step ahead."""
+    """Stock rewrites its journal entry by entry, and drops all of it if the snapshot is one step ahead."""
 
     def prepared() -> tuple[World, Node]:
         world = World(1, kept_entries=1)
@@ -494,7 +494,9 @@ def stock_s12() -> Broken:
     answers: list[Any] = []
     world.nodes["A"].put("x", callback=lambda _result, error: answers.append(error))
     world.run(1)
-    return ["it still leads, and nobody was answered"] if world.nodes["A"]._isLeader() and not answers else []
+    return (
+        ["it still leads, and no caller was answered"] if world.nodes["A"]._isLeader() and not answers else []
+    )
 
 
 def our_s12() -> Broken:
@@ -503,7 +505,7 @@ def our_s12() -> Broken:
     world.network.isolate(leader.node_id)
     leader.propose("x")
     world.run(1)
-    assert not world.history.pending, "the fate of a batch was not told"
+    assert not world.history.pending, "the result of a batch was not reported"
     return ["it still leads"] if leader.leading_term or leader.member.engine.is_leading else []
 
 
@@ -517,7 +519,7 @@ def test_s12_s13_an_isolated_leader_steps_down_within_a_second_and_says_so(syste
 
 @pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_s14_no_number_of_commands_at_once_raises_though_they_are_taken(system: str) -> None:
+def test_s14_accepted_commands_do_not_raise_however_many_there_are(system: str) -> None:
     broken: Broken = []
     if system == "stock":
         stock = StockWorld(appendEntriesUseBatch=False, commandsQueueSize=0)
@@ -537,7 +539,7 @@ def test_s14_no_number_of_commands_at_once_raises_though_they_are_taken(system: 
     judge(system, broken)
 
 
-# ---- S19: how fast another history is replaced -------------------------------------------------------------
+# ---- S19: the time to replace a diverging log --------------------------------------------------------------
 
 
 def stock_s19() -> float:
@@ -552,7 +554,7 @@ def stock_s19() -> float:
     for number in range(100):
         world.nodes[leader].put(f"g{number}")
     world.run(2, "BC")
-    # The next leader begins behind its own last entry, where the old one has others.
+    # The next leader begins after its own last entry, where the old one has other entries.
     world.elect("C" if leader == "B" else "B", "BC")
     rejoin(world, "A")
     start = world.now
@@ -582,18 +584,18 @@ def our_s19() -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_s19_a_thousand_entries_of_another_history_are_replaced_within_a_second(system: str) -> None:
+def test_s19_a_thousand_diverging_entries_are_replaced_within_a_second(system: str) -> None:
     if system == "stock":
         assert stock_s19() > 2  # for a tenth of them
     else:
         assert our_s19() < 1
 
 
-# ---- M1, M2: elections that nobody needs -------------------------------------------------------------------
+# ---- M1, M2: elections that must not happen ----------------------------------------------------------------
 
 
 def m1(make_member: Callable[..., Any]) -> Broken:
-    """One link is broken for a minute, then one voter is cut off for another."""
+    """Break one link for a minute, then disconnect one voter for another minute."""
     world = World(3, seed=3, make_member=make_member)
     leader = world.leader()
     other = next(node for node in world.nodes.values() if node is not leader)
@@ -610,7 +612,7 @@ def m1(make_member: Callable[..., Any]) -> Broken:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_m1_m2_a_voter_that_was_cut_off_deposes_nobody(system: str) -> None:
+def test_m1_m2_a_voter_that_was_disconnected_does_not_depose_the_leader(system: str) -> None:
     member = mutants.elects_without_asking if system == "stock" else raft_member()
     judge(system, m1(member))
 
@@ -619,7 +621,7 @@ def test_m1_m2_a_voter_that_was_cut_off_deposes_nobody(system: str) -> None:
 
 
 def m3(make_member: Callable[..., Any]) -> Broken:
-    """Two of three have the entries; one of them loses its disk, the other is away."""
+    """Let two of three have the entries; one of them loses its disk, the other is down."""
     world = World(3, make_member=make_member)
     leader = world.leader()
     second, third = (node for node in world.nodes.values() if node is not leader)
@@ -642,13 +644,13 @@ def m3(make_member: Callable[..., Any]) -> Broken:
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_m3_a_voter_that_lost_its_disk_elects_nobody(system: str) -> None:
+def test_m3_a_voter_that_lost_its_disk_elects_no_leader(system: str) -> None:
     member = mutants.counts_any_disk if system == "stock" else raft_member()
     judge(system, m3(member))
 
 
-def test_a_voter_that_forgets_its_vote_gives_it_twice() -> None:
-    """Why term and vote are on the disk before a vote leaves."""
+def test_a_voter_that_loses_its_vote_votes_twice() -> None:
+    """So term and vote must be on disk before a vote is sent."""
 
     def votes(*, forgets: bool) -> int:
         world = World(3)
@@ -674,8 +676,8 @@ def test_a_voter_that_forgets_its_vote_gives_it_twice() -> None:
 
 
 @pytest.mark.parametrize("mutant", [None, mutants.acks_before_it_syncs])
-def test_no_vote_and_no_acknowledgement_leaves_before_what_it_promises_is_synced(mutant: Any) -> None:
-    """Pitfall 1: whatever a message promises is on the disk at the moment it leaves."""
+def test_votes_and_acknowledgements_are_sent_after_what_they_promise_is_synced(mutant: Any) -> None:
+    """Pitfall 1: everything that a message promises is on disk when the message is sent."""
     world = World(3, make_member=mutant or RaftMember)
     early: list[str] = []
 
@@ -703,8 +705,8 @@ def test_no_vote_and_no_acknowledgement_leaves_before_what_it_promises_is_synced
     assert {"AppendReply", "VoteGranted"} <= set(early) if mutant else not early
 
 
-def test_any_bytes_as_a_batch_are_refused_alike_or_change_the_image_alike() -> None:
-    """Pitfall 6: nothing that is applied raises but for a version that is not known."""
+def test_any_bytes_as_a_batch_have_the_same_result_on_every_voter() -> None:
+    """Pitfall 6: applying an entry raises only for an unknown version."""
     chance = random.Random(5)
     images = [EMPTY, EMPTY]
     for number in range(400):
@@ -727,7 +729,7 @@ def test_any_bytes_as_a_batch_are_refused_alike_or_change_the_image_alike() -> N
 
 
 def test_a_leader_sends_little_while_its_snapshot_is_being_written() -> None:
-    """Stock sent 38,692 messages in one tick to a voter that needs the snapshot which is not there yet."""
+    """Stock sent 38,692 messages in one tick to a voter that needs a snapshot that is not written yet."""
     world = World(3, kept_entries=1, limits=LIMITS)
     leader = world.leader()
     behind = next(node for node in world.nodes.values() if node is not leader)
@@ -745,7 +747,7 @@ def test_a_leader_sends_little_while_its_snapshot_is_being_written() -> None:
 
     world.run(10, until=lambda: behind.image.version == leader.image.version)
 
-    # What the first snapshot has is served from it, the rest from the log.
+    # Entries in the first snapshot are served from it, later ones from the log.
     assert behind.image.version == leader.image.version and behind.installed == 1
     assert world.network._count - sent < 300
 
@@ -811,8 +813,8 @@ def test_a_journal_loads_from_a_disk_of_another_process() -> None:
     assert isinstance(leader.disk, MemoryDisk) and journal.last == leader.member.journal.last
 
 
-def test_answers_that_come_twice_do_not_multiply_the_chunks_of_a_snapshot() -> None:
-    """Found by the storm: each answer asked for a chunk, and each chunk for an answer."""
+def test_repeated_answers_do_not_multiply_the_chunks_of_a_snapshot() -> None:
+    """Found by a storm: each answer requested a chunk, and each chunk caused an answer."""
     world = World(3, kept_entries=1, limits=LIMITS)
     leader = world.leader()
     behind = next(node for node in world.nodes.values() if node is not leader)

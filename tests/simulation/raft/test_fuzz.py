@@ -1,4 +1,4 @@
-"""Seeds of the storm: nothing that was acknowledged is lost, no two voters apply different entries."""
+"""Seeds of storms: no acknowledged entry is lost, and no two voters apply different entries."""
 
 from collections.abc import Callable
 
@@ -44,20 +44,20 @@ def test_voters_whose_volumes_are_rolled_back_in_a_storm(seed: int) -> None:
         *(pytest.param(seed, 3, False, marks=pytest.mark.thorough) for seed in range(20_000, 20_030)),
     ],
 )
-def test_voters_whose_directories_are_put_back_at_any_time_of_a_storm(
+def test_voters_whose_directories_are_restored_at_any_time_of_a_storm(
     seed: int, voters: int, members: bool
 ) -> None:
     assert fuzz.run(seed, voters=voters, members=members, backups=True).acked
 
 
-def test_the_same_seed_goes_the_same_way() -> None:
+def test_the_same_seed_gives_the_same_run() -> None:
     assert fuzz.run(7, seconds=5) == fuzz.run(7, seconds=5)
     assert fuzz.run(4009, seconds=5, backups=True) == fuzz.run(4009, seconds=5, backups=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mutant", "first", "backups"),  # the seed that found it first
+    ("mutant", "first", "backups"),  # the first seed that detects it
     [
         (mutants.acks_before_it_syncs, 83, False),
         (mutants.commits_what_it_was_not_shown, 20, False),
@@ -66,7 +66,7 @@ def test_the_same_seed_goes_the_same_way() -> None:
         (mutants.counts_votes_of_copies, 4011, True),
     ],
 )
-def test_a_voter_without_a_protection_is_found_out(
+def test_a_voter_without_a_protection_is_detected(
     mutant: Callable[..., RaftMember], first: int, backups: bool
 ) -> None:
     def fails(seed: int) -> bool:

@@ -1,4 +1,4 @@
-"""Voters that come and go: one at a time, each with the whole log, none with a disk that forgot."""
+"""Changes of voters: one at a time, each with the whole log, none with a disk that lost its promises."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,14 +16,14 @@ from tests.simulation.raft.world import DIRECTORY, Node, World
 
 
 def change(leader: Node, voters: VoterSet) -> None:
-    """Let the leader append another set of voters."""
+    """Let the leader append this set of voters."""
     end_offset = leader.member.journal.last.end_offset
     records = [record_of_voters(voters)]
     leader.member.propose(MetadataBatch(end_offset, leader.leading_term, 1_000, records))
 
 
 def add(world: World, node: Node) -> None:
-    """Let `node` catch up and vote."""
+    """Let `node` catch up, and make it a voter."""
     leader = world.leader()
     assert world.run(10, until=lambda: leader.member.has_caught_up(node.node_id))
     change(leader, leader.member.voters.with_voter(node.voter))
@@ -65,8 +65,8 @@ def test_a_quorum_grows_from_one_to_five_and_shrinks_again() -> None:
     assert len(world.history.acked) == 7
 
 
-def test_a_new_voter_has_a_copy_before_it_has_a_vote() -> None:
-    """A node with an empty log that counted at once would keep the others from committing anything."""
+def test_a_new_voter_has_the_log_before_it_may_vote() -> None:
+    """A node with an empty log that counted at once would prevent all commits."""
     world = World(3, spares=1)
     leader = world.leader()
     spare = world.nodes[4]
@@ -95,7 +95,7 @@ def test_a_node_without_a_vote_neither_elects_nor_is_elected() -> None:
     assert not any(node.leading_term for node in (other, world.nodes[4]))
 
 
-def test_two_changes_at_once_are_refused() -> None:
+def test_two_changes_at_once_are_rejected() -> None:
     world = World(3, spares=2)
     leader = world.leader()
     world.run(1)
@@ -109,7 +109,7 @@ def test_two_changes_at_once_are_refused() -> None:
 
 
 @pytest.mark.parametrize("what", ["two at once", "another disk", "itself"])
-def test_a_set_whose_majorities_need_not_meet_the_last_one_is_refused(what: str) -> None:
+def test_a_set_whose_majorities_may_not_overlap_the_last_one_is_rejected(what: str) -> None:
     world = World(3, spares=2)
     leader = world.leader()
     voters = leader.member.voters
@@ -150,7 +150,7 @@ def test_a_voter_that_lost_its_disk_votes_again_only_as_a_new_one() -> None:
     lost.wipe()
     world.start(lost)
     world.run(5)
-    # Under its old name it is neither sent anything nor counted.
+    # With its old id it gets no entries and is not counted.
     assert world.settings(lost) == set() and leader.member.guard.refused["not a voter"]
 
     remove(world, lost)
@@ -166,7 +166,7 @@ def test_a_voter_that_lost_its_disk_votes_again_only_as_a_new_one() -> None:
     assert "with its vote" in world.history.acked
 
 
-def test_a_voter_with_another_disk_is_not_counted_though_it_is_taught() -> None:
+def test_a_voter_with_another_disk_gets_entries_but_does_not_count() -> None:
     world = World(3)
     leader = world.leader()
     lost, other = (node for node in world.nodes.values() if node is not leader)
@@ -183,7 +183,7 @@ def test_a_voter_with_another_disk_is_not_counted_though_it_is_taught() -> None:
 
 
 def test_a_new_quorum_forms_when_all_of_its_voters_are_there() -> None:
-    """An empty disk may be one that was lost, so the first election needs everybody."""
+    """An empty disk may be a lost one, so the first election needs all voters."""
     world = World(3)
     for node in world.nodes.values():
         world.crash(node)
@@ -201,7 +201,7 @@ def test_a_new_quorum_forms_when_all_of_its_voters_are_there() -> None:
     assert world.leader()
 
 
-def test_a_removed_node_disturbs_nobody() -> None:
+def test_a_removed_node_does_not_disturb_the_others() -> None:
     world = World(3)
     leader = world.leader()
     gone = next(node for node in world.nodes.values() if node is not leader)
@@ -213,8 +213,8 @@ def test_a_removed_node_disturbs_nobody() -> None:
     assert world.leaders == [leader] and leader.leading_term == term
 
 
-def test_a_lone_voter_tells_nobody_of_a_term_that_is_not_on_its_disk() -> None:
-    """It wins at once; a term that it forgot with its power it would begin again, with other entries."""
+def test_a_lone_voter_sends_no_term_that_is_not_on_its_disk() -> None:
+    """It wins at once; a term that it lost with its power would begin again, with other entries."""
     world = World(1, spares=1)
     lone, spare = world.nodes[1], world.nodes[2]
     world.leader()
@@ -231,7 +231,7 @@ def test_a_lone_voter_tells_nobody_of_a_term_that_is_not_on_its_disk() -> None:
 
     lone.send = send_and_look  # type: ignore[method-assign]
 
-    world.run(3)  # so that it stands again in the very cycle in which it steps down
+    world.run(3)  # so that it stands again in the cycle in which it steps down
     lone.member.engine.adopt_term(lone.member.engine.term + 1)
     world.leader().propose("y")
     assert world.run(5, until=lambda: "y" in world.settings(spare))
@@ -239,8 +239,8 @@ def test_a_lone_voter_tells_nobody_of_a_term_that_is_not_on_its_disk() -> None:
     assert terms and all(told <= on_disk for told, on_disk in terms)
 
 
-def test_a_disk_that_the_log_does_not_name_elects_itself_as_little_as_others() -> None:
-    """It has a copy of the log, but not the promises of the disk before it."""
+def test_a_disk_that_the_log_does_not_name_elects_neither_itself_nor_others() -> None:
+    """It has a copy of the log, but does not know the promises of the previous disk."""
     world = World(3, limits=LIMITS._replace(message_entries=1, messages_at_once=1))
     leader = world.leader()
     lost, other = (node for node in world.nodes.values() if node is not leader)
@@ -254,7 +254,7 @@ def test_a_disk_that_the_log_does_not_name_elects_itself_as_little_as_others() -
     for node in (leader, lost):
         world.network.cut(node.node_id, other.node_id)
         world.network.cut(other.node_id, node.node_id)
-    change(leader, leader.member.voters.without(lost.node_id))  # which nobody else hears of
+    change(leader, leader.member.voters.without(lost.node_id))  # which does not reach the others
     removal = leader.member.journal.last.raft_index
 
     world.run(0.7, until=lambda: lost.member.journal.last.raft_index == removal - 1)
@@ -266,8 +266,8 @@ def test_a_disk_that_the_log_does_not_name_elects_itself_as_little_as_others() -
     assert not world.leaders
 
 
-def test_a_leader_knows_nothing_of_a_learner_from_an_earlier_reign() -> None:
-    """Two reigns in which nothing could be committed end at a log that is shorter than the learner's was."""
+def test_a_leader_forgets_the_progress_of_learners_of_an_earlier_term() -> None:
+    """After two terms without a commit, the leader's log is shorter than the learner's was."""
     world = World(3, spares=1)
     network, old, spare = world.network, world.leader(), world.nodes[4]
     world.run(1)
@@ -300,13 +300,13 @@ def test_a_leader_knows_nothing_of_a_learner_from_an_earlier_reign() -> None:
 
 
 def new_leader(world: World, nodes: Sequence[Node]) -> Node:
-    """The one of these that leads, soon."""
+    """Return the leader among these nodes, once there is one."""
     assert world.run(10, until=lambda: any(node.leading_term for node in nodes))
     return next(node for node in nodes if node.leading_term)
 
 
 def grown(world: World) -> tuple[Node, Node, Node]:
-    """A lone voter that became one of three, and does not lead any more: (it, the leader, the third)."""
+    """Grow the lone voter, which leads, to three voters; return them."""
     first, second, third = world.nodes.values()
     world.leader()
     add(world, second)
@@ -316,8 +316,8 @@ def grown(world: World) -> tuple[Node, Node, Node]:
     return first, second, third
 
 
-def test_a_lone_voter_that_lost_its_disk_stands_aside_when_the_others_have_gone_on() -> None:
-    """Its settings name it alone, so an empty disk is a new quorum to it: one of one, of the same cluster."""
+def test_a_lone_voter_that_lost_its_disk_resigns_if_the_others_have_continued() -> None:
+    """Its settings name only itself, so with an empty disk it starts a new quorum in the same cluster."""
     world = World(1, spares=2)
     first, second, third = grown(world)
     world.crash(first)
@@ -335,8 +335,8 @@ def test_a_lone_voter_that_lost_its_disk_stands_aside_when_the_others_have_gone_
     assert first.member.engine.term < term and not first.leading_term
 
 
-def test_a_term_has_one_leader_by_its_disk() -> None:
-    """The same as above, so fast that nobody has noticed that the leader is gone."""
+def test_a_term_has_one_leader_with_one_disk() -> None:
+    """The leader loses its disk and starts again so fast that the others have not noticed its end."""
     world = World(1, spares=2)
     first, second, third = grown(world)
     world.crash(first)
@@ -354,7 +354,7 @@ def test_a_term_has_one_leader_by_its_disk() -> None:
 
 
 def start_apart(world: World, node: Node) -> None:
-    """Start a node that leads a quorum of its own, unjudged, before it has a link to anybody."""
+    """Start a node that leads a quorum of its own, without checks, before it has any link."""
     node.handle_entries = lambda entries: None  # type: ignore[method-assign]
     world.network.isolate(node.node_id)
     world.start(node)
@@ -364,7 +364,7 @@ def start_apart(world: World, node: Node) -> None:
 
 
 def let_refuse(world: World) -> None:
-    """Let every node refuse messages; a link is made anew at once, as if it had not ended."""
+    """Let every node reject messages; a link is opened again at once, as if it had not been closed."""
     for node in world.nodes.values():
         node.member.guard.receive = partial(hear_or_refuse, node.member.guard.receive)  # type: ignore[method-assign]
 

@@ -1,4 +1,4 @@
-"""A voter whose disk was restored to an earlier state cannot vote until it has all that it acknowledged."""
+"""A voter with a disk restored to an earlier state may not vote until it has all that it acknowledged."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ from tests.simulation.raft.world import DIRECTORY, Node, World
 
 
 def put_back(world: World, node: Node, *, names: int = 5) -> None:
-    """Copy a follower's disk, let the quorum go on, and leave the follower down with the copy."""
+    """Copy a follower's disk, let the quorum continue, and leave the follower down with the copy."""
     world.crash(node)
     copy = node.copy_disk()
     world.start(node)
@@ -34,7 +34,7 @@ def followers(world: World, leader: Node) -> list[Node]:
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
-def test_a_voter_whose_disk_went_back_serves_again_and_has_its_vote_back(
+def test_a_voter_with_a_restored_disk_catches_up_and_may_vote_again(
     size: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World(size)
@@ -56,7 +56,7 @@ def test_a_voter_whose_disk_went_back_serves_again_and_has_its_vote_back(
         assert world.run(10, until=lambda: bool(world.leaders))
 
 
-def test_a_voter_whose_disk_went_back_is_sent_a_snapshot_if_the_log_is_gone(
+def test_a_voter_with_a_restored_disk_gets_a_snapshot_if_the_log_is_gone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = World(3, kept_entries=1)
@@ -75,7 +75,7 @@ def test_a_voter_whose_disk_went_back_is_sent_a_snapshot_if_the_log_is_gone(
 
 
 def lost_entry(make_member: Callable[..., RaftMember]) -> list[str]:
-    """Commit with one follower alone, put its disk back, lose the leader; what is lost of it then."""
+    """Commit with one follower only, restore its disk, stop the leader; return what is lost."""
     world = World(3, make_member=make_member)
     leader = world.leader()
     old, other = followers(world, leader)
@@ -105,15 +105,15 @@ def lost_entry(make_member: Callable[..., RaftMember]) -> list[str]:
     return sorted(world.history.acked - world.settings(old))
 
 
-def test_it_votes_for_nobody_who_lacks_what_it_acknowledged() -> None:
+def test_it_votes_for_no_candidate_that_lacks_what_it_acknowledged() -> None:
     assert not lost_entry(RaftMember)
 
 
-def test_a_voter_that_votes_with_an_old_disk_loses_what_was_committed() -> None:
+def test_a_voter_that_votes_with_an_old_disk_loses_committed_entries() -> None:
     assert lost_entry(mutants.votes_with_a_disk_that_went_back)
 
 
-def test_it_is_still_without_a_vote_after_another_restart() -> None:
+def test_it_still_may_not_vote_after_another_restart() -> None:
     world = World(3)
     leader = world.leader()
     old = followers(world, leader)[0]
@@ -134,7 +134,7 @@ def test_it_is_still_without_a_vote_after_another_restart() -> None:
     assert world.has_settled() and old.journal.lost_promise is None
 
 
-def test_all_voters_that_are_put_back_to_one_backup_start() -> None:
+def test_all_voters_that_are_restored_from_one_backup_start() -> None:
     world = World(3)
     leader = world.leader()
     leader.propose("kept")
@@ -155,7 +155,7 @@ def test_all_voters_that_are_put_back_to_one_backup_start() -> None:
     assert all(node.journal.lost_promise is None for node in world.nodes.values())
 
 
-def test_two_of_three_voters_that_are_put_back_start() -> None:
+def test_two_of_three_voters_that_are_restored_start() -> None:
     world = World(3)
     leader = world.leader()
     put_back_copies = {node.node_id: node.copy_disk() for node in followers(world, leader)}
@@ -177,7 +177,7 @@ def test_two_of_three_voters_that_are_put_back_start() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_a_voter_whose_directory_was_moved_has_its_vote_back_by_itself(
+def test_a_voter_whose_directory_was_moved_may_vote_again_by_itself(
     size: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -206,7 +206,7 @@ def test_a_voter_whose_directory_was_moved_has_its_vote_back_by_itself(
 
 
 def lost_with_a_lagging_voter(make_member: Callable[..., RaftMember]) -> list[str]:
-    """Commit with one follower alone, put its files back while nobody leads; what is lost of it then."""
+    """Commit with one follower only, restore its files while there is no leader; return what is lost."""
     world = World(3, make_member=make_member)
     leader = world.leader()
     copied, other = followers(world, leader)
@@ -236,19 +236,19 @@ def lost_with_a_lagging_voter(make_member: Callable[..., RaftMember]) -> list[st
     return sorted(world.history.acked - world.settings(copied))
 
 
-def test_a_copy_and_a_lagging_voter_elect_nobody_who_lacks_what_was_committed() -> None:
+def test_a_copy_and_a_lagging_voter_elect_no_candidate_without_committed_entries() -> None:
     assert not lost_with_a_lagging_voter(RaftMember)
 
 
 @pytest.mark.parametrize(
     "mutant", [mutants.takes_a_copied_directory_for_its_own, mutants.counts_votes_of_copies]
 )
-def test_a_copy_whose_vote_counts_loses_what_was_committed(mutant: Callable[..., RaftMember]) -> None:
+def test_a_copy_whose_vote_counts_loses_committed_entries(mutant: Callable[..., RaftMember]) -> None:
     assert lost_with_a_lagging_voter(mutant)
 
 
 def committed_by_two_leaders(make_member: Callable[..., RaftMember]) -> str:
-    """Let a voter elect another leader, and put its files back while the first one leads on; what breaks."""
+    """Let a voter elect another leader, and restore its files while the first leads; return what breaks."""
     world = World(3, make_member=make_member)
     first = world.leader()
     first.propose("known to all")
@@ -282,7 +282,7 @@ def committed_by_two_leaders(make_member: Callable[..., RaftMember]) -> str:
     return ""
 
 
-def test_a_leader_that_was_followed_by_another_cannot_win_a_copy_over() -> None:
+def test_a_leader_that_was_replaced_cannot_commit_with_a_copy() -> None:
     assert committed_by_two_leaders(RaftMember) == ""
 
 
@@ -295,12 +295,12 @@ def test_a_leader_that_was_followed_by_another_cannot_win_a_copy_over() -> None:
         mutants.takes_a_copied_directory_for_its_own,
     ],
 )
-def test_two_leaders_commit_where_a_copy_obeys_without_proof(mutant: Callable[..., RaftMember]) -> None:
+def test_two_leaders_commit_if_a_copy_follows_without_proof(mutant: Callable[..., RaftMember]) -> None:
     assert "state-machine-safety" in committed_by_two_leaders(mutant)
 
 
 def elected_by_a_vote_of_before(make_member: Callable[..., RaftMember]) -> str:
-    """Let a vote arrive that a voter gave before its files were put back; what breaks."""
+    """Deliver a vote that a voter gave before its files were restored; return what breaks."""
     world = World(5, make_member=make_member)
     first = world.leader()
     copied, late, near, far = followers(world, first)
@@ -308,8 +308,8 @@ def elected_by_a_vote_of_before(make_member: Callable[..., RaftMember]) -> str:
     first.propose("known to all")
     world.run(1)
     copy = copied.copy_disk()
-    # The leader asks another one to follow it, whom it does not hear then. Only one voter hears that one, and
-    # its vote is on its way for long; so is the question to another.
+    # The leader hands over to another node, whose messages it does not receive. Only one voter receives them,
+    # and its vote is delayed for long; so is the request to another voter.
     for node in (first, near):
         network.cut(late.node_id, node.node_id)
     network.held |= {(copied.node_id, late.node_id), (late.node_id, far.node_id)}
@@ -340,19 +340,19 @@ def elected_by_a_vote_of_before(make_member: Callable[..., RaftMember]) -> str:
     return ""
 
 
-def test_a_vote_of_before_elects_nobody_once_the_voter_has_its_vote_back() -> None:
+def test_an_old_vote_elects_no_leader_once_the_voter_may_vote_again() -> None:
     assert elected_by_a_vote_of_before(RaftMember) == ""
 
 
 @pytest.mark.parametrize("mutant", [mutants.believes_any_leader, mutants.believes_what_was_proven_before])
-def test_a_vote_of_before_undoes_a_commit_where_no_new_entry_is_the_proof(
+def test_an_old_vote_undoes_a_commit_if_no_new_entry_is_the_proof(
     mutant: Callable[..., RaftMember],
 ) -> None:
     assert "A leader contradicts a committed entry" in elected_by_a_vote_of_before(mutant)
 
 
-def test_a_leader_speaks_to_a_voter_as_soon_as_they_are_linked() -> None:
-    """A heartbeat later a voter whose volume went back could have elected somebody."""
+def test_a_leader_sends_a_heartbeat_as_soon_as_a_link_is_open() -> None:
+    """A heartbeat interval later, a voter whose volume was rolled back could have elected another leader."""
     world = World(3)
     leader = world.leader()
     voter = followers(world, leader)[0]
@@ -366,7 +366,7 @@ def test_a_leader_speaks_to_a_voter_as_soon_as_they_are_linked() -> None:
 
 
 def elected_for_a_log_that_is_gone(make_member: Callable[..., RaftMember]) -> str:
-    """Let a voter hear late that one stands with a log which it lost meanwhile; what breaks."""
+    """Delay a request for a vote until the candidate has lost its log; return what breaks."""
     world = World(3, make_member=make_member)
     copied = world.leader()
     knows, lags = followers(world, copied)
@@ -446,7 +446,7 @@ def test_a_cluster_whose_files_all_come_from_one_backup_starts(size: int) -> Non
     assert world.settings(world.leader()) == {"kept", "new"} and world.has_settled()
 
 
-def test_of_voters_with_files_of_different_days_the_newest_wins() -> None:
+def test_the_newest_of_several_restored_logs_wins() -> None:
     world = World(3)
     leader = world.leader()
     copies = {node.node_id: node.copy_disk() for node in followers(world, leader)}
@@ -464,7 +464,9 @@ def test_of_voters_with_files_of_different_days_the_newest_wins() -> None:
     assert world.settings(world.leaders[0]) == {"kept by one"} and world.has_settled()
 
 
-def test_voters_that_elect_nobody_for_a_copy_say_whom_they_miss(caplog: pytest.LogCaptureFixture) -> None:
+def test_voters_that_cannot_elect_because_of_a_copy_name_the_missing_ones(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     world = World(3)
     leader = world.leader()
     copied, other = followers(world, leader)
@@ -507,7 +509,7 @@ def test_a_copy_stands_for_election_only_in_a_term_that_is_new_to_all() -> None:
     assert leader.is_up
 
 
-def test_a_directory_of_an_earlier_version_is_believed_and_named_at_its_start() -> None:
+def test_a_directory_of_an_earlier_version_counts_as_an_original_and_gets_an_identity() -> None:
     world = World(3)
     leader = world.leader()
     old = followers(world, leader)[0]
@@ -525,7 +527,7 @@ def test_a_directory_of_an_earlier_version_is_believed_and_named_at_its_start() 
 
 
 @pytest.mark.parametrize("place", [0.3, 0.5, 0.8])
-def test_a_voter_with_a_flipped_bit_in_its_log_is_sent_again_what_it_lost(place: float) -> None:
+def test_a_voter_with_a_flipped_bit_in_its_log_gets_the_lost_entries_again(place: float) -> None:
     world = World(3)
     leader = world.leader()
     old = followers(world, leader)[0]
@@ -548,8 +550,8 @@ def test_a_voter_with_a_flipped_bit_in_its_log_is_sent_again_what_it_lost(place:
     assert world.run(10, until=lambda: bool(world.leaders)), "it has its vote"
 
 
-def test_a_voter_that_lost_to_a_flipped_bit_votes_for_nobody_who_lacks_it() -> None:
-    """The entry is committed by it and the leader alone; then the bit flips, and the leader dies."""
+def test_a_voter_that_lost_an_entry_to_a_flipped_bit_votes_for_no_candidate_without_it() -> None:
+    """The entry is committed only by it and the leader; then the bit flips, and the leader dies."""
     world = World(3)
     leader = world.leader()
     old, other = followers(world, leader)
@@ -577,7 +579,7 @@ def test_a_voter_that_lost_to_a_flipped_bit_votes_for_nobody_who_lacks_it() -> N
 
 
 @pytest.mark.parametrize("names_behind", [0, 5])
-def test_a_voter_whose_snapshot_is_damaged_is_sent_the_leaders(names_behind: int) -> None:
+def test_a_voter_whose_snapshot_is_damaged_gets_the_leaders(names_behind: int) -> None:
     world = World(3, kept_entries=1)
     leader = world.leader()
     old = followers(world, leader)[0]
@@ -604,7 +606,7 @@ def test_a_voter_whose_snapshot_is_damaged_is_sent_the_leaders(names_behind: int
     assert world.settings(old) == world.settings(leader)
     world.crash(leader)
     if not names_behind:
-        # Only the name of the snapshot said how much it had acknowledged: a new term ends the wait.
+        # Only the name of the snapshot shows how much it had acknowledged: a new term ends the wait.
         world.start(leader)
     assert world.run(20, until=lambda: bool(world.leaders))
     world.run(2)

@@ -1,4 +1,4 @@
-"""Schedules of the Raft paper: ours takes no harm from them, and a voter without the protection does."""
+"""Schedules of the Raft paper: ours survives them, and a voter without the protection does not."""
 
 from collections.abc import Callable
 
@@ -15,13 +15,13 @@ CASES = [
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("schedule", [schedule for schedule, _ in CASES])
-def test_what_is_applied_stays(schedule: Callable[..., None], seed: int) -> None:
+def test_applied_entries_stay(schedule: Callable[..., None], seed: int) -> None:
     schedule(seed)
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(("schedule", "mutant"), CASES)
-def test_a_voter_without_the_protection_is_found_out(
+def test_a_voter_without_the_protection_is_detected(
     schedule: Callable[..., None], mutant: Callable[..., RaftMember], seed: int
 ) -> None:
     with pytest.raises(

@@ -1,7 +1,8 @@
-"""A quorum on a virtual clock, network and disk: same seed, same run.
+"""A quorum on a virtual clock, network and disk: the same seed gives the same run.
 
-Links are TCP-like: in order within one direction, any delay, lost as a whole when cut. A cut may be one way.
-A crash happens at any operation of the disk, may tear the write it hits, and forgets what was not synced.
+Links are like TCP: messages of one direction arrive in order, with any delay, and are all lost when the link
+is cut. A cut may affect one direction. A crash may happen at any operation of the disk, may tear that write,
+and loses everything that was not synced.
 """
 
 import heapq
@@ -35,11 +36,11 @@ TICK = 0.02
 
 
 class Crash(Exception):
-    """The power of a node goes."""
+    """A node loses its power."""
 
 
 class Node:
-    """One process: its disk outlives it, everything else is made anew by `start`."""
+    """One node: its disk survives a crash, everything else is created again by `start`."""
 
     def __init__(self, world: "World", node_id: int, *, disk_number: int = 0) -> None:
         self.world = world
@@ -52,11 +53,11 @@ class Node:
         self.member: RaftMember
         self.image = EMPTY
         self.is_up = False
-        self.is_awake = False  # something has come, and no cycle since
+        self.is_awake = False  # something has arrived since the last cycle
         self.leading_term = 0
         self.installed = 0
         self.work: list[tuple[float, Callable[[], Any], Callable[[Any], None]]] = []
-        self.configured: VoterSet | None = None  # if its settings name other voters than those of the rest
+        self.configured: VoterSet | None = None  # the voters in its settings, if they differ from others'
 
     @property
     def directory_id(self) -> bytes:
@@ -71,7 +72,7 @@ class Node:
             raise Crash
 
     def start(self) -> None:
-        """Load from the disk and join."""
+        """Load the disk and create the voter."""
         world = self.world
         self.journal = RaftJournal(
             DIRECTORY,
@@ -87,20 +88,20 @@ class Node:
         self.is_up = self.is_awake = True
 
     def wipe(self) -> None:
-        """Lose the disk and get an empty one."""
+        """Replace the disk by an empty one."""
         self.disk_number += 1
         self.disk = MemoryDisk()
         self.disk.make_directory(DIRECTORY)
         self.disk.watch = self._watch
 
     def copy_disk(self) -> MemoryDisk:
-        """Return a backup of what is on the disk."""
+        """Return a backup of the disk."""
         return self.disk.copy()
 
     def put_back(self, copy: MemoryDisk, *, is_rollback: bool = False) -> None:
-        """Replace the disk of a node that is down by copies of the files of a backup.
+        """Replace the disk of a stopped node by copies of the files of a backup.
 
-        As a rollback: by the whole volume as it was then, whose files are told from nothing.
+        With `is_rollback`, replace it by the whole volume of that time, which cannot be detected.
         """
         self.world.devices += 1
         self.disk = copy.copy(copy.device if is_rollback else self.world.devices)
@@ -108,16 +109,16 @@ class Node:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether the node runs and its voter knows all that it promised."""
+        """True if the node runs and its voter knows its promises and has what it acknowledged."""
         return self.is_up and not self.journal.is_copied and self.journal.lost_promise is None
 
-    # ---- what the member tells -------------------------------------------------------------------------
+    # ---- calls of the member ---------------------------------------------------------------------------
 
     def handle_entries(self, entries: Sequence[JournalEntry]) -> None:
         for entry in entries:
             self.world.history.note_applied(self, entry)
             self.image, _ = replay_batch(self.image, open_entry(entry.batch))
-            assert self.image.version + 1 == entry.end_offset, "offsets and entries part"
+            assert self.image.version + 1 == entry.end_offset, "offsets and entries diverge"
 
     def handle_installed(self, snapshot: StoredSnapshot) -> None:
         assert snapshot.image.version >= self.image.version, "a snapshot goes back"
@@ -147,7 +148,7 @@ class Node:
         self.work.append((self.world.now + self.world.chance.random() * self.world.work_seconds, job, done))
 
     def propose(self, name: str, size: int = 1) -> int | None:
-        """Append one setting; its offset, None if this node does not lead."""
+        """Append one setting; return its offset, or None if this node does not lead."""
         journal = self.member.journal
         if not self.leading_term:
             return None
@@ -163,14 +164,14 @@ class Node:
         return batch.base_offset
 
     def propose_nothing(self) -> None:
-        """Append an entry that changes nothing, as a controller does whose voter asks for it."""
+        """Append an entry that changes nothing, as a controller does if its voter wants one."""
         last = self.member.journal.last
         batch = MetadataBatch(last.end_offset, self.leading_term, 1_000, [NoOpRecord()])
         self.member.propose(batch)
 
 
 class History:
-    """What was promised and what happened; raises on the first contradiction."""
+    """The promises and the applied entries; raises on the first contradiction."""
 
     def __init__(self) -> None:
         self.applied: dict[int, tuple[int, bytes]] = {}  # index -> (term, CRC'd content)
@@ -200,7 +201,7 @@ class History:
 
 
 class Network:
-    """Directed links; `cut` and `heal` change one direction or both."""
+    """Directed links; `cut` and `heal` change one direction."""
 
     def __init__(self, world: "World") -> None:
         self.world = world
@@ -208,8 +209,8 @@ class Network:
         self.delay: dict[tuple[int, int], float] = defaultdict(float)
         self.last_at: dict[tuple[int, int], float] = defaultdict(float)
         self.queue: list[tuple[float, int, int, int, Peer, bytes]] = []
-        self.held: set[tuple[int, int]] = set()  # links that keep what they carry until released
-        self.strays = 0.0  # the share of messages that come a second time, out of order
+        self.held: set[tuple[int, int]] = set()  # links that hold their messages until released
+        self.strays = 0.0  # the fraction of messages that arrive a second time, out of order
         self._count = 0
 
     def is_open(self, source: int, target: int) -> bool:
@@ -226,13 +227,14 @@ class Network:
         peer = Peer(source, self.world.nodes[source].directory_id)
         heapq.heappush(self.queue, (at, self._count, source, target, peer, frame))
         if self.strays and self.world.chance.random() < self.strays:
-            # Two connections carry a pair's messages: one may bring again, or late, what the other brought.
+            # Two connections carry a pair's messages: one may deliver again, or late, what the other
+            # delivered.
             self._count += 1
             late = self.world.now + self.world.chance.random()
             heapq.heappush(self.queue, (late, self._count, source, target, peer, frame))
 
     def cut(self, source: int, target: int) -> None:
-        """Break one direction: what is on its way is lost."""
+        """Break one direction, and lose the messages in transit."""
         self.closed.add((source, target))
         self.queue = [one for one in self.queue if (one[2], one[3]) != (source, target)]
         heapq.heapify(self.queue)
@@ -255,7 +257,7 @@ class Network:
                 self.heal(other, node_id)
 
     def due(self) -> list[tuple[Peer, int, bytes]]:
-        """What arrives now, in order."""
+        """Return the messages that arrive now, in order."""
         arrived, kept = [], []
         while self.queue and self.queue[0][0] <= self.world.now:
             one = heapq.heappop(self.queue)
@@ -266,7 +268,7 @@ class Network:
 
 
 class World:
-    """A quorum of `size` voters; `member_class` lets a test take a protection out."""
+    """A quorum of `size` voters; with `make_member` a test can remove a protection."""
 
     def __init__(
         self,
@@ -284,7 +286,7 @@ class World:
         self.now = 1000.0
         raft_node.use_clock(lambda: self.now)
         self.work_seconds = 0.1
-        self.devices = 1  # on which any disk was
+        self.devices = 1  # the number of devices that held a disk
         self._make_member = make_member
         self.history = History()
         self.network = Network(self)
@@ -310,7 +312,7 @@ class World:
             limits=self.limits,
         )
 
-    # ---- life of a node --------------------------------------------------------------------------------
+    # ---- starts and crashes ----------------------------------------------------------------------------
 
     def start(self, node: Node) -> bool:
         try:
@@ -322,7 +324,7 @@ class World:
         return True
 
     def crash(self, node: Node) -> None:
-        """Kill a node with its power; bytes that it had handed to the network may still arrive."""
+        """Cut the power of a node; messages that it had sent may still arrive."""
         node.is_up = False
         node.crash_chance = 0.0
         self.history.note_unknown(node)
@@ -354,7 +356,7 @@ class World:
     # ---- time ------------------------------------------------------------------------------------------
 
     def step(self, seconds: float = TICK) -> None:
-        """Let a moment pass: messages, work, a cycle of each node to which something came or that is due."""
+        """Advance the time: deliver messages, finish work, and run the cycles that are due."""
         self.now += seconds
         self.deliver()
         for node in list(self.nodes.values()):
@@ -368,7 +370,7 @@ class World:
 
     @staticmethod
     def _receive(node: Node, peer: Peer, frame: bytes) -> None:
-        """No voter sends what another must refuse."""
+        """Deliver a message; a rejection is an error, as no voter sends invalid messages."""
         try:
             node.is_awake = True
             node.member.guard.receive(peer, frame)
@@ -403,7 +405,7 @@ class World:
             self.crash(node)
 
     def run(self, seconds: float, *, until: Callable[[], Any] | None = None) -> bool:
-        """Let time pass; whether `until` came true."""
+        """Let time pass; return True as soon as `until` is true."""
         end = self.now + seconds
         while self.now < end:
             self.step()
@@ -418,7 +420,7 @@ class World:
         return [node for node in self.nodes.values() if node.is_up and node.member.engine.is_leading]
 
     def leader(self, seconds: float = 30) -> Node:
-        """The one node that leads, once it may append."""
+        """Return the only leader, once it may append."""
         assert self.run(seconds, until=lambda: len(self.leaders) == 1 and self.leaders[0].leading_term)
         return self.leaders[0]
 
@@ -432,5 +434,5 @@ class World:
         return set(node.image.configs.group("g"))
 
     def has_settled(self) -> bool:
-        """Whether every node that is up has applied the same."""
+        """Return True if all running nodes have applied the same entries."""
         return len({node.image.version for node in self.nodes.values() if node.is_up}) == 1

@@ -1,4 +1,4 @@
-"""A controller over an image, with the checks that hold after every command."""
+"""A controller with an image, which checks the invariants after every command."""
 
 import random
 from collections.abc import Sequence
@@ -45,12 +45,12 @@ assert isinstance(BROKER_CONFIG_DEF, ConfigDef)
 
 
 def log_dir_id(broker_id: int, number: int = 0) -> bytes:
-    """The id of one of a broker's log directories."""
+    """Return the id of one of a broker's log directories."""
     return f"log dir {broker_id}/{number}".encode().ljust(16, b".")
 
 
 class MetadataWorld:
-    """Commands in, replies out; every batch goes through its bytes and is kept in `log`."""
+    """A controller that decides commands; every batch is encoded, decoded and kept in `log`."""
 
     def __init__(self, config: ControllerConfig = CONFIG, brokers: int = 1, seed: int = 0) -> None:
         self.controller = Controller(EMPTY, config)
@@ -69,7 +69,7 @@ class MetadataWorld:
 
     def submit(self, command: Command, request: RequestId | None = None) -> Reply:
         decision = self.controller.decide(command, self.now_ms, request)
-        # A session counts heartbeats, so a second one is not the first again.
+        # A session counts heartbeats, so repeating one is not without effect.
         if not isinstance(command, BrokerHeartbeat):
             again = self.controller.decide(command, self.now_ms, request)
             assert decision == again, "deciding is not pure"
@@ -77,13 +77,13 @@ class MetadataWorld:
         return decision.reply
 
     def tick(self) -> bool:
-        """What is due because of the time; whether there was anything."""
+        """Carry out what is due by time; return True if anything was."""
         due = self.controller.tick(self.now_ms)
         self.append(due.records if due else ())
         return due is not None
 
     def append(self, records: Sequence[MetadataRecord]) -> None:
-        """Make records true, as one batch."""
+        """Apply records as one batch."""
         if records:
             batch = MetadataBatch(self.image.version + 1, 1, NOW_MS, list(records))
             encoded = bytes(encode_batch(batch))
@@ -101,7 +101,7 @@ class MetadataWorld:
         previous_broker_epoch: int = -1,
         page_cache_id: bytes = ZERO_UUID,
     ) -> int:
-        """Register a new process of a broker over its first `log_dirs` directories; its epoch."""
+        """Register a new run of a broker with its first `log_dirs` directories; return its broker epoch."""
         reply = self.submit(
             RegisterBroker(
                 broker_id=broker_id,
@@ -125,7 +125,7 @@ class MetadataWorld:
         return reply.broker_epoch
 
     def heartbeat(self, broker_id: int, **fields: Any) -> BrokerHeartbeatReply:
-        """A heartbeat of a broker that knows all metadata."""
+        """Send a heartbeat of a broker that has applied all metadata; return the reply."""
         fields = {"current_metadata_offset": self.image.version, **fields}
         epoch = self.image.brokers[broker_id].broker_epoch
         reply = self.submit(BrokerHeartbeat(broker_id=broker_id, broker_epoch=epoch, **fields))

@@ -1,4 +1,4 @@
-"""ottla.metadata_raft.acl: the words of access control entries, and filters of them."""
+"""ottla.metadata_raft.acl: access control entries and their filters."""
 
 import pytest
 
@@ -41,7 +41,7 @@ EVERY = ENTRY._replace(resource_name="*")
         AclFilter(*ENTRY),
     ],
 )
-def test_what_a_filter_does_not_name_does_not_matter(selected: AclFilter) -> None:
+def test_fields_that_a_filter_omits_match_everything(selected: AclFilter) -> None:
     assert selected.matches(ENTRY)
 
 
@@ -69,7 +69,7 @@ def test_a_filter_of_any_pattern_type_selects_equal_names() -> None:
     assert not selected.matches(EVERY)
 
 
-def test_a_filter_with_match_selects_all_patterns_that_stand_for_the_name() -> None:
+def test_a_filter_with_match_selects_all_patterns_that_match_the_name() -> None:
     selected = AclFilter(resource_name="orders", pattern_type=PatternType.MATCH)
 
     assert [one for one in (ENTRY, PREFIX, EVERY) if selected.matches(one)] == [ENTRY, PREFIX, EVERY]
@@ -90,7 +90,7 @@ def test_a_filter_with_match_and_without_a_name_selects_all() -> None:
         AclFilter(principal="p" * 2_001),
     ],
 )
-def test_too_long_texts_are_refused_in_entries_and_in_filters(entry: AccessControlEntry | AclFilter) -> None:
+def test_too_long_texts_are_rejected_in_entries_and_in_filters(entry: AccessControlEntry | AclFilter) -> None:
     with pytest.raises(KafkaError, match="at most") as refused:
         check_lengths(entry)
 

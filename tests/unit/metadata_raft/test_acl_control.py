@@ -47,7 +47,7 @@ def create(world: MetadataWorld, *new: NewAcl) -> list[tuple[int, str | None]]:
 
 
 def delete(world: MetadataWorld, *filters: AclFilterFields) -> list[list[str] | tuple[int, str]]:
-    """What each filter removed, by resource name, or why it could not."""
+    """Return the resource names that each filter removed, or its error."""
     reply = world.submit(DeleteAcls(filters=filters))
     return [
         (one.error_code, one.error_message)
@@ -97,14 +97,14 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("changes", "reason"), REFUSED, ids=[str(sorted(case[0])[0]) + case[1][-20:] for case in REFUSED]
 )
-def test_an_entry_that_cannot_be_is_refused_and_the_others_are_made(
+def test_an_invalid_entry_is_rejected_and_the_others_are_created(
     world: MetadataWorld, changes: dict[str, Any], reason: str
 ) -> None:
     assert create(world, acl(world, **changes), acl(world)) == [(INVALID, reason), (0, None)]
     assert [entry.resource_name for entry in world.image.acls.by_id.values()] == ["t"]
 
 
-def test_filters_remove_what_they_match_and_tell_it_each(world: MetadataWorld) -> None:
+def test_each_filter_returns_the_entries_that_it_removed(world: MetadataWorld) -> None:
     create(
         world, acl(world), acl(world, resource_name="u"), acl(world, resource_name="v", principal="User:b")
     )
@@ -130,7 +130,7 @@ def test_filters_remove_what_they_match_and_tell_it_each(world: MetadataWorld) -
     ],
 )
 @pytest.mark.parametrize("number", [0, 99, -1])
-def test_a_filter_with_an_unknown_word_is_refused_and_the_others_remove(
+def test_a_filter_with_an_unknown_number_is_rejected_and_the_others_are_carried_out(
     world: MetadataWorld, field: str, reason: str, number: int
 ) -> None:
     create(world, acl(world))
@@ -157,7 +157,7 @@ def test_filters_that_match_too_much_remove_nothing(
     assert delete(world, matching(host="nowhere"), *[named] * 3) == [[]] * 4
 
 
-def test_filters_that_try_too_many_prefixes_remove_nothing(
+def test_filters_that_look_up_too_many_prefixes_remove_nothing(
     world: MetadataWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(
@@ -177,7 +177,7 @@ def test_filters_that_try_too_many_prefixes_remove_nothing(
     assert delete(world, prefixes) == [["t", "tt", "ttt"]], "a single one is carried out"
 
 
-def test_there_may_be_only_so_many_entries(world: MetadataWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_entries_is_limited(world: MetadataWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acl_control, "MAX_ACLS", 2)
 
     codes = [code for code, _ in create(world, *(acl(world, host=host) for host in ("a", "b", "a", "c")))]
@@ -185,7 +185,7 @@ def test_there_may_be_only_so_many_entries(world: MetadataWorld, monkeypatch: py
     assert codes == [0, 0, 0, ErrorCode.POLICY_VIOLATION]
 
 
-def test_an_id_is_given_once(world: MetadataWorld) -> None:
+def test_an_id_is_used_once(world: MetadataWorld) -> None:
     taken = acl(world)
     create(world, taken)
 

@@ -1,6 +1,6 @@
 """ottla.metadata_raft.acl_set: the rules of Apache Kafka's StandardAuthorizer, one test for each.
 
-tests/compat/java/test_authorizer.py asks Kafka's own class about them all.
+tests/compat/java/test_authorizer.py compares all of them with Kafka's own class.
 """
 
 from itertools import count
@@ -97,7 +97,7 @@ def test_the_setting_of_super_users_is_split_at_semicolons_and_trimmed() -> None
     assert super_users(" User:ann ; User:CN=bob,O=x;; ") == {"User:ann", "User:CN=bob,O=x"}
 
 
-def test_a_super_user_without_a_type_is_refused_with_what_to_write() -> None:
+def test_a_super_user_without_a_type_is_rejected_with_the_right_notation() -> None:
     with pytest.raises(KafkaError, match="User:ann") as refused:
         super_users("ann")
 
@@ -117,10 +117,10 @@ def test_before_the_entries_are_loaded_only_super_users_are_allowed_anything() -
     assert decide(acl_set(allow()), ANN, READ, TOPIC, "orders", CLOSED).is_allowed
 
 
-# ---- which entries stand for a resource --------------------------------------------------------------------
+# ---- patterns that match a resource ------------------------------------------------------------------------
 
 
-def test_a_literal_entry_stands_for_the_resource_of_its_name() -> None:
+def test_a_literal_entry_matches_the_resource_of_its_name() -> None:
     acls = acl_set(allow("orders"))
 
     assert asked(acls, name="orders") == (True, allow("orders"))
@@ -128,7 +128,7 @@ def test_a_literal_entry_stands_for_the_resource_of_its_name() -> None:
     assert not asked(acls, name="order").is_allowed
 
 
-def test_a_prefixed_entry_stands_for_all_names_that_begin_so() -> None:
+def test_a_prefixed_entry_matches_all_names_with_its_prefix() -> None:
     acls = acl_set(prefix("ord"))
 
     assert asked(acls, name="ord").is_allowed
@@ -141,38 +141,38 @@ def test_names_are_compared_with_their_case() -> None:
     assert not asked(acl_set(prefix("Ord"), allow("ORDERS"))).is_allowed
 
 
-def test_a_literal_star_stands_for_every_resource_of_the_type() -> None:
+def test_a_literal_star_matches_every_resource_of_the_type() -> None:
     acls = acl_set(allow("*"))
 
     assert asked(acls, name="anything").is_allowed
     assert not acls.decide(ANN, READ, ResourceType.GROUP, "anything", CLOSED).is_allowed
 
 
-def test_a_prefixed_star_is_the_character() -> None:
+def test_a_prefixed_star_is_a_plain_character() -> None:
     acls = acl_set(prefix("*"))
 
     assert not asked(acls, name="orders").is_allowed
     assert asked(acls, name="*orders").is_allowed
 
 
-# ---- which of these match ----------------------------------------------------------------------------------
+# ---- principals, hosts, operations -------------------------------------------------------------------------
 
 
-def test_an_entry_is_for_its_principal_alone() -> None:
+def test_an_entry_applies_only_to_its_principal() -> None:
     acls = acl_set(allow(principal="User:ann"))
 
     assert not asked(acls, asker=Asker("User:bob", ANN.host)).is_allowed
     assert not asked(acls, asker=Asker("Group:ann", ANN.host)).is_allowed
 
 
-def test_an_entry_for_any_user_is_for_principals_of_every_type() -> None:
+def test_an_entry_for_any_user_applies_to_principals_of_every_type() -> None:
     acls = acl_set(allow(principal="User:*"))
 
     assert asked(acls, asker=Asker("User:bob", ANN.host)).is_allowed
     assert asked(acls, asker=Asker("Group:ann", ANN.host)).is_allowed
 
 
-def test_an_entry_for_a_host_is_for_that_address_as_text() -> None:
+def test_an_entry_for_a_host_is_compared_with_the_address_as_text() -> None:
     acls = acl_set(allow(host="10.0.0.1"), allow("audit", host="10.0.0.0/24"))
 
     assert asked(acls).is_allowed
@@ -186,7 +186,7 @@ def test_an_entry_for_all_operations_allows_and_denies_each() -> None:
 
 
 @pytest.mark.parametrize("operation", [READ, WRITE, AclOperation.DELETE, AclOperation.ALTER])
-def test_who_may_read_write_delete_or_alter_may_describe(operation: AclOperation) -> None:
+def test_read_write_delete_and_alter_imply_describe(operation: AclOperation) -> None:
     assert asked(acl_set(allow(operation=operation)), DESCRIBE) == (True, allow(operation=operation))
 
 
@@ -194,11 +194,11 @@ def test_who_may_read_write_delete_or_alter_may_describe(operation: AclOperation
     "operation",
     [operation for operation in AclOperation if operation not in (ALL, *range(6, 9), READ, WRITE)],
 )
-def test_no_other_operation_implies_to_describe(operation: AclOperation) -> None:
+def test_no_other_operation_implies_describe(operation: AclOperation) -> None:
     assert not asked(acl_set(allow(operation=operation)), DESCRIBE).is_allowed
 
 
-def test_who_may_alter_configs_may_describe_them_and_not_the_other_way() -> None:
+def test_alter_configs_implies_describe_configs_and_not_the_other_way_round() -> None:
     altering = acl_set(allow(operation=AclOperation.ALTER_CONFIGS))
     describing = acl_set(allow(operation=AclOperation.DESCRIBE_CONFIGS))
 
@@ -206,7 +206,7 @@ def test_who_may_alter_configs_may_describe_them_and_not_the_other_way() -> None
     assert not asked(describing, AclOperation.ALTER_CONFIGS).is_allowed
 
 
-def test_to_deny_reading_denies_not_to_describe() -> None:
+def test_a_denial_of_read_does_not_deny_describe() -> None:
     acls = acl_set(deny(operation=READ), allow(operation=WRITE))
 
     assert not asked(acls, READ).is_allowed
@@ -231,7 +231,7 @@ def test_any_entry_that_denies_wins_over_all_that_allow(denial: AccessControlEnt
     assert asked(acls) == (False, denial)
 
 
-def test_an_entry_that_allows_is_told_as_the_rule_the_most_specific_first() -> None:
+def test_the_most_specific_entry_that_allows_is_the_rule() -> None:
     entries = [allow("orders"), prefix("order"), prefix("ord"), allow("*")]
     for first in range(len(entries)):
         assert asked(acl_set(*entries[first:])) == (True, entries[first])
@@ -254,16 +254,16 @@ def test_a_resource_without_entries_is_denied_unless_the_setting_allows_it() -> 
     "other",
     [allow(principal="User:bob"), allow("*", principal="User:bob"), allow(operation=WRITE, host="1.1.1.1")],
 )
-def test_an_entry_for_somebody_else_closes_a_resource_that_the_setting_opens(
+def test_an_entry_for_another_principal_overrides_the_setting_that_allows_everyone(
     other: AccessControlEntry,
 ) -> None:
     assert asked(acl_set(other), settings=OPEN) == (False, DefaultRule.DENY)
 
 
-# ---- some resource of a type -------------------------------------------------------------------------------
+# ---- any resource of a type --------------------------------------------------------------------------------
 
 
-def test_by_type_a_super_user_and_who_may_by_default_are_allowed() -> None:
+def test_by_type_super_users_and_the_default_allow() -> None:
     assert asked_by_type(acl_set(deny("*", WRITE)), OF_ANN) == (True, DefaultRule.SUPER_USER)
     assert asked_by_type(acl_set(), OPEN) == (True, DefaultRule.ALLOW)
     assert asked_by_type(acl_set(), CLOSED) == (False, DefaultRule.DENY)
@@ -322,7 +322,7 @@ def test_by_type_a_denial_counts_only_if_it_covers_all_that_is_allowed() -> None
         acl_set(allow(principal="User:bob")),
     ],
 )
-def test_the_authorized_operations_are_those_that_single_questions_allow(
+def test_the_authorized_operations_are_those_that_single_checks_allow(
     acls: AclSet, settings: AuthorizerSettings
 ) -> None:
     found = acls.authorized_operations(ANN, TOPIC, "orders", settings)
@@ -342,7 +342,7 @@ def test_the_authorized_operations_are_those_that_single_questions_allow(
 @pytest.mark.parametrize("pattern", [one for one in PatternType if one != PatternType.UNKNOWN])
 @pytest.mark.parametrize("name", [None, "orders", "ord", "*"])
 @pytest.mark.parametrize("principal", [None, "User:ann"])
-def test_a_filter_finds_with_the_indexes_what_it_selects(
+def test_a_filter_finds_everything_that_it_selects_with_the_indexes(
     kind: ResourceType, pattern: PatternType, name: str | None, principal: str | None
 ) -> None:
     acls = acl_set(
@@ -380,7 +380,7 @@ def test_a_change_leaves_the_set_before_it_as_it_was() -> None:
     assert after == acl_set().changed(dict(after.by_id.items()))
 
 
-def test_an_entry_that_goes_may_come_back_under_another_id_at_once() -> None:
+def test_a_removed_entry_may_be_added_under_another_id_at_once() -> None:
     before = acl_set(allow())
 
     after = before.changed({(0).to_bytes(16): None, (1).to_bytes(16): allow()})
@@ -389,7 +389,7 @@ def test_an_entry_that_goes_may_come_back_under_another_id_at_once() -> None:
     assert after.ids[allow()] == (1).to_bytes(16)
 
 
-def test_an_id_that_came_and_went_at_once_changes_nothing() -> None:
+def test_an_id_that_is_added_and_removed_at_once_changes_nothing() -> None:
     assert acl_set(allow()).changed({(7).to_bytes(16): None}) == acl_set(allow())
 
 
@@ -404,7 +404,7 @@ def test_an_id_that_came_and_went_at_once_changes_nothing() -> None:
         {(1).to_bytes(16): allow("new")._replace(operation=-1)},
     ],
 )
-def test_changes_that_contradict_what_is_there_are_corrupt(
+def test_changes_that_contradict_the_set_are_corrupt(
     changes: dict[bytes, AccessControlEntry | None],
 ) -> None:
     with pytest.raises(KafkaError) as refused:
@@ -422,7 +422,7 @@ def test_operations_and_types_of_a_later_release_are_kept() -> None:
     assert len(list(acls.matching(AclFilter()))) == 2
 
 
-def test_a_question_looks_up_no_more_for_many_entries() -> None:
+def test_a_check_does_not_look_up_more_with_many_entries() -> None:
     many = acl_set(
         *(allow(f"topic-{number:05}") for number in range(2_000)),
         *(allow("orders", principal=f"User:{number}") for number in range(2_000)),

@@ -1,4 +1,4 @@
-"""Plans by which all brokers get their share, checked on small clusters and by chance."""
+"""Plans that give all brokers equal shares, checked on small clusters and on random ones."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from ottla.metadata_raft.balance_plan import (
 
 GB = 10**9
 MB = 10**6
-ROUNDS = 8  # goals that depend on each other may need some
+ROUNDS = 8  # goals that depend on each other may need several
 
 
 def rooms(*racks: str | None, used_gb: Sequence[int] | None = None) -> list[BrokerRoom]:
@@ -41,7 +41,7 @@ def after(plan: BalancePlan, partitions: Sequence[PlacedPartition]) -> list[tupl
 def carried_out(
     plan: BalancePlan, brokers: Sequence[BrokerRoom], partitions: Sequence[PlacedPartition]
 ) -> tuple[list[BrokerRoom], list[PlacedPartition]]:
-    """Return what there is when a plan was carried out."""
+    """Return the brokers and partitions after a plan was carried out."""
     sizes: Counter[int] = Counter()
     sizes_of = {one.place: one.size_bytes for one in partitions}
     for move in plan.moves:
@@ -79,7 +79,7 @@ def test_brokers_that_join_get_their_share_with_few_moves() -> None:
     assert max(leaders) - min(leaders) <= 2
 
 
-def test_the_disk_that_is_fullest_gives_to_the_emptiest() -> None:
+def test_replicas_move_from_the_fullest_disk_to_the_emptiest() -> None:
     partitions = placed(*[(0, 1)] * 6, *[(2, 1)] * 2, gb=10)
 
     plan = plan_balance(rooms(None, None, None, used_gb=[70, 90, 20]), partitions)
@@ -90,7 +90,7 @@ def test_the_disk_that_is_fullest_gives_to_the_emptiest() -> None:
     assert plan.copied_bytes == 10 * GB * sum(bool(move.copied_bytes) for move in plan.moves)
 
 
-def test_replicas_of_a_partition_go_to_racks_that_have_none() -> None:
+def test_replicas_of_a_partition_move_to_racks_that_have_none() -> None:
     partitions = placed((0, 1), (2, 3), (0, 2), gb=0.1)
 
     plan = plan_balance(rooms("a", "a", "b", "b"), partitions)
@@ -101,7 +101,7 @@ def test_replicas_of_a_partition_go_to_racks_that_have_none() -> None:
     assert len(plan.moves) <= 3
 
 
-def test_racks_are_kept_by_what_is_moved_for_other_goals() -> None:
+def test_moves_for_other_goals_keep_the_racks() -> None:
     racks = ["a", "b", "c", "a"]
     partitions = placed(*[(one % 3, (one + 1) % 3, (one + 2) % 3) for one in range(12)])
 
@@ -112,7 +112,7 @@ def test_racks_are_kept_by_what_is_moved_for_other_goals() -> None:
 
 
 def test_brokers_that_join_get_their_share_of_the_bytes_too() -> None:
-    """Beside many partitions that are empty, as those of the offsets of groups."""
+    """There are many empty partitions beside them, such as those of __consumer_offsets."""
     full = placed(*[(one % 3, (one + 1) % 3) for one in range(24)], gb=0.1)
     empty = [
         one._replace(place=TopicPartition("empty", one.place.partition))
@@ -125,7 +125,7 @@ def test_brokers_that_join_get_their_share_of_the_bytes_too() -> None:
     assert min(sizes) > sum(sizes) / 5 * 0.6 and max(sizes) < sum(sizes) / 5 * 1.4, sizes
 
 
-def test_partitions_stay_that_have_a_replica_on_a_broker_that_is_down() -> None:
+def test_partitions_with_a_replica_on_a_broker_that_is_down_stay() -> None:
     partitions = placed(*[(0, 4)] * 6, *[(0, 1)] * 6)
 
     plan = plan_balance(rooms(*[None] * 4), partitions, leaving=[0])
@@ -144,7 +144,7 @@ def test_bytes_that_come_in_are_shared() -> None:
     assert [share.replicas for share in plan.after.values()] == [4, 4], "what was reached before stays"
 
 
-def test_leaders_change_by_the_order_of_replicas_alone() -> None:
+def test_leaders_change_only_by_the_order_of_replicas() -> None:
     partitions = placed(*[(0, 1, 2)] * 9, gb=1)
 
     plan = plan_balance(rooms(None, None, None), partitions)
@@ -154,7 +154,7 @@ def test_leaders_change_by_the_order_of_replicas_alone() -> None:
     assert all(sorted(move.before) == sorted(move.after) for move in plan.moves)
 
 
-def test_a_broker_that_is_not_to_lead_leads_nothing_that_another_one_can() -> None:
+def test_a_broker_that_is_not_to_lead_leads_only_partitions_without_another_replica() -> None:
     partitions = placed(*[(one % 3, (one + 1) % 3) for one in range(12)], (2,), gb=0.1)
 
     plan = plan_balance(rooms(*[None] * 3), partitions, not_leading=[2])
@@ -164,7 +164,7 @@ def test_a_broker_that_is_not_to_lead_leads_nothing_that_another_one_can() -> No
     assert abs(plan.after[0].leaders - plan.after[1].leaders) <= 1
 
 
-def test_a_broker_that_leaves_has_nothing_afterwards() -> None:
+def test_a_leaving_broker_is_empty_afterwards() -> None:
     partitions = placed(*[(one % 4, (one + 1) % 4) for one in range(20)], gb=0.1)
 
     plan = plan_balance(rooms(*[None] * 4), partitions, leaving=[3])
@@ -173,7 +173,7 @@ def test_a_broker_that_leaves_has_nothing_afterwards() -> None:
     assert all(3 not in replicas for replicas in after(plan, partitions))
 
 
-def test_what_has_no_other_place_stays_on_a_broker_that_leaves() -> None:
+def test_replicas_without_another_place_stay_on_a_leaving_broker() -> None:
     plan = plan_balance(rooms(None, None), placed((0, 1)), leaving=[1])
 
     assert [move for move in plan.moves if move.copied_bytes] == []
@@ -197,7 +197,7 @@ def test_replicas_on_brokers_that_are_down_stay() -> None:
     st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=6),
     st.data(),
 )
-def test_any_plan_keeps_partitions_whole_and_soon_there_is_nothing_left_to_move(
+def test_any_plan_keeps_partitions_whole_and_soon_there_are_no_moves_left(
     racks: list[str], data: st.DataObject
 ) -> None:
     ids = range(len(racks))

@@ -52,7 +52,7 @@ def test_quotas_are_set_changed_and_removed(world: MetadataWorld) -> None:
     assert world.image.client_quotas == {}
 
 
-def test_what_changes_nothing_writes_nothing(world: MetadataWorld) -> None:
+def test_a_change_without_effect_writes_nothing(world: MetadataWorld) -> None:
     alter(world, changes(ALICE, ("producer_byte_rate", 10.0)))
     written = len(world.log)
 
@@ -84,7 +84,7 @@ REFUSED: list[tuple[Entity, list[tuple[str, float | None]], str]] = [
 
 
 @pytest.mark.parametrize(("entity", "quotas", "reason"), REFUSED, ids=[case[2] for case in REFUSED])
-def test_an_entity_that_cannot_have_a_quota_is_refused_and_the_others_are_done(
+def test_an_invalid_entity_is_rejected_and_the_others_are_changed(
     world: MetadataWorld, entity: Entity, quotas: list[tuple[str, float | None]], reason: str
 ) -> None:
     other = changes([("client-id", None)], ("consumer_byte_rate", 1.0))
@@ -96,14 +96,16 @@ def test_an_entity_that_cannot_have_a_quota_is_refused_and_the_others_are_done(
     assert world.image.client_quotas == {(("client-id", None),): {"consumer_byte_rate": 1.0}}
 
 
-def test_an_entity_that_is_named_twice_is_refused_in_both_places(world: MetadataWorld) -> None:
+def test_an_entity_that_is_named_twice_fails_both_times(world: MetadataWorld) -> None:
     told = alter(world, changes(ALICE, ("producer_byte_rate", 1.0)), changes(ALICE))
 
     assert told == [(INVALID, "Ignoring duplicate entity ClientQuotaEntity(entries={user=alice})")] * 2
     assert world.image.client_quotas == {}
 
 
-def test_only_so_many_entities_may_have_quotas(world: MetadataWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_entities_with_quotas_is_limited(
+    world: MetadataWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(client_quota_control, "MAX_QUOTA_ENTITIES", 1)
     quota = ("producer_byte_rate", 1.0)
 

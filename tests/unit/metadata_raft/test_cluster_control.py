@@ -1,4 +1,4 @@
-"""Brokers come, live, fall silent and leave."""
+"""Brokers register, heartbeat, fall silent and leave."""
 
 from itertools import product
 from typing import Any
@@ -26,7 +26,7 @@ TIMEOUT_MS = CONFIG.broker_session_timeout_ms
 
 
 def with_topic(*replicas: int, brokers: int = 3, **configs: str) -> MetadataWorld:
-    """Brokers and the topic t with one partition on these replicas."""
+    """Return a world of brokers and the topic t with one partition on these replicas."""
     world = MetadataWorld(brokers=brokers)
     topic = world.topic("t", assignments=[(0, replicas)], configs=list(configs.items()))
     world.submit(CreateTopics(topics=[topic]))
@@ -51,7 +51,7 @@ def register(world: MetadataWorld, broker_id: int, *log_dirs: bytes, incarnation
 # ---- registration ------------------------------------------------------------------------------------------
 
 
-def test_a_second_broker_of_the_same_id_is_refused_while_the_first_lives() -> None:
+def test_a_second_broker_with_the_same_id_is_rejected_while_the_first_is_alive() -> None:
     world = MetadataWorld(brokers=2)
 
     with pytest.raises(KafkaError) as refused:
@@ -60,7 +60,7 @@ def test_a_second_broker_of_the_same_id_is_refused_while_the_first_lives() -> No
     assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
-def test_it_is_taken_when_the_first_has_been_silent_too_long() -> None:
+def test_it_is_accepted_when_the_session_of_the_first_has_expired() -> None:
     world = MetadataWorld(brokers=2)
     old_epoch = world.image.brokers[1].broker_epoch
     world.now_ms += TIMEOUT_MS + 1
@@ -71,7 +71,7 @@ def test_it_is_taken_when_the_first_has_been_silent_too_long() -> None:
     assert broker.fenced and broker.broker_epoch > old_epoch
 
 
-def test_a_process_with_a_directory_of_its_predecessor_has_outlived_it() -> None:
+def test_a_process_with_a_directory_of_the_previous_run_replaces_it_at_once() -> None:
     world = with_topic(1, 2)
 
     register(world, 1, log_dir_id(1, 0))
@@ -80,7 +80,7 @@ def test_a_process_with_a_directory_of_its_predecessor_has_outlived_it() -> None
     assert (partition(world).leader, partition(world).isr) == (2, (2,))
 
 
-def test_the_same_process_again_changes_what_it_says_and_stays_what_it_is() -> None:
+def test_an_incarnation_that_registers_again_keeps_its_state_and_epoch() -> None:
     world = MetadataWorld()
     before = world.image.brokers[0]
     register(world, 0, *before.log_dirs, incarnation=before.incarnation_id)
@@ -99,7 +99,7 @@ def test_the_same_process_again_changes_what_it_says_and_stays_what_it_is() -> N
     [(), (bytes(16),), (b"one-and-the-same",) * 2, (log_dir_id(0, 0),)],
     ids=["none", "reserved", "twice", "another broker's"],
 )
-def test_directories_that_cannot_be_are_refused(log_dirs: tuple[bytes, ...]) -> None:
+def test_invalid_directories_are_rejected(log_dirs: tuple[bytes, ...]) -> None:
     world = MetadataWorld(brokers=1)
 
     with pytest.raises(KafkaError) as refused:
@@ -108,7 +108,7 @@ def test_directories_that_cannot_be_are_refused(log_dirs: tuple[bytes, ...]) -> 
     assert refused.value.code is ErrorCode.INVALID_REGISTRATION
 
 
-def test_a_broker_too_old_for_the_cluster_is_refused() -> None:
+def test_a_broker_too_old_for_the_cluster_is_rejected() -> None:
     world = MetadataWorld(brokers=1)
     world.raise_feature("some.feature", 2)
     features = [BrokerFeature(name="some.feature", min_supported_version=0, max_supported_version=1)]
@@ -147,7 +147,7 @@ def test_heartbeats_are_not_written() -> None:
     assert world.image.version == version
 
 
-def test_a_former_process_is_told_so() -> None:
+def test_a_heartbeat_of_a_replaced_process_is_rejected() -> None:
     world = MetadataWorld(brokers=1)
 
     for broker_id in (0, 9):
@@ -156,7 +156,7 @@ def test_a_former_process_is_told_so() -> None:
         assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_a_broker_that_wants_it_is_fenced() -> None:
+def test_a_broker_that_wants_to_be_fenced_is_fenced() -> None:
     world = with_topic(1, 2)
 
     reply = world.heartbeat(1, want_fence=True)
@@ -168,7 +168,7 @@ def test_a_broker_that_wants_it_is_fenced() -> None:
 # ---- silence -----------------------------------------------------------------------------------------------
 
 
-def test_silence_is_fenced_after_the_session_timeout_one_broker_at_a_time() -> None:
+def test_silent_brokers_are_fenced_after_the_session_timeout_one_at_a_time() -> None:
     world = with_topic(1, 2, 0)
     world.now_ms += TIMEOUT_MS
     world.heartbeat(0)
@@ -183,8 +183,8 @@ def test_silence_is_fenced_after_the_session_timeout_one_broker_at_a_time() -> N
     assert (partition(world).leader, partition(world).isr) == (0, (0,))
 
 
-def test_a_broker_whose_metadata_stand_still_stays_fenced() -> None:
-    """As one whose metadata log lies on a disk that hangs: it would not hear that it leads."""
+def test_a_broker_whose_metadata_does_not_advance_stays_fenced() -> None:
+    """Its metadata log may be on a disk that hangs, and then it would not learn that it leads."""
     world = with_topic(1, 2)
     offset = world.image.version
     world.heartbeat(1, current_metadata_offset=offset)
@@ -239,8 +239,8 @@ def test_a_process_that_is_gone_is_fenced_at_once() -> None:
     assert partition(world).leader == 2
 
 
-def test_the_last_in_sync_leads_and_leads_alone_when_it_is_heard_after_the_others_fell() -> None:
-    """It may have lost its power just now, and with it what the one that falls still has."""
+def test_the_last_in_sync_leads_alone_when_it_is_heard_after_the_others_failed() -> None:
+    """It may have just lost its power, and with it records that the failed broker still has."""
     world = with_topic(1, 2)
     epoch = world.image.brokers[1].broker_epoch
     world.submit(BrokerConnectionLost(broker_id=1, broker_epoch=epoch, is_gone=True))
@@ -253,7 +253,7 @@ def test_the_last_in_sync_leads_and_leads_alone_when_it_is_heard_after_the_other
     assert (partition(world).leader, partition(world).isr) == (2, (2,))
 
 
-def test_a_leader_that_may_have_lost_its_power_does_not_keep_a_follower_that_fell_out() -> None:
+def test_a_leader_that_may_have_lost_its_power_does_not_remove_a_follower_that_failed() -> None:
     world = with_topic(1, 2)
     epoch = world.image.brokers[2].broker_epoch
     world.submit(BrokerConnectionLost(broker_id=2, broker_epoch=epoch, is_gone=True))
@@ -269,7 +269,7 @@ def test_a_leader_that_may_have_lost_its_power_does_not_keep_a_follower_that_fel
     assert partition(world).leader == 2
 
 
-def test_one_that_may_have_lost_its_power_does_not_lead_because_another_comes_up() -> None:
+def test_a_broker_that_may_have_lost_its_power_is_not_elected_when_another_starts() -> None:
     world = with_topic(1, 2, 0)
     for broker_id in (0, 1):
         epoch = world.image.brokers[broker_id].broker_epoch
@@ -283,7 +283,7 @@ def test_one_that_may_have_lost_its_power_does_not_lead_because_another_comes_up
     assert (partition(world).leader, partition(world).isr) == (NO_LEADER, (1, 2))
 
 
-def test_where_two_others_live_the_next_one_leads_at_once() -> None:
+def test_with_two_others_alive_the_next_one_leads_at_once() -> None:
     world = with_topic(1, 2, 0)
     epoch = world.image.brokers[1].broker_epoch
     world.submit(BrokerConnectionLost(broker_id=1, broker_epoch=epoch, is_gone=True))
@@ -303,7 +303,7 @@ def test_a_broker_that_comes_back_in_time_stays() -> None:
     assert not world.tick()
 
 
-def test_the_connection_of_a_former_process_says_nothing_of_the_next() -> None:
+def test_a_lost_connection_of_a_previous_run_does_not_concern_the_next() -> None:
     world = MetadataWorld(brokers=2)
     lost = BrokerConnectionLost(broker_id=1, broker_epoch=world.image.brokers[1].broker_epoch)
     world.start_broker(1)
@@ -315,7 +315,7 @@ def test_the_connection_of_a_former_process_says_nothing_of_the_next() -> None:
     assert not world.tick()
 
 
-def test_a_new_leader_grants_everybody_a_fresh_session() -> None:
+def test_a_new_controller_gives_every_broker_a_new_session() -> None:
     world = MetadataWorld(brokers=2)
     world.now_ms += TIMEOUT_MS * 5
     world.controller = Controller(world.image, CONFIG)
@@ -328,8 +328,8 @@ def test_a_new_leader_grants_everybody_a_fresh_session() -> None:
     assert not before and world.tick()
 
 
-def test_one_that_was_lost_before_the_reign_began_is_given_a_moment() -> None:
-    """As the node that led the quorum until it died."""
+def test_a_broker_lost_before_the_controller_took_over_gets_a_short_session() -> None:
+    """One such broker is the node that led the quorum until it died."""
     world = with_topic(1, 2)
     world.now_ms += 10_000
     world.controller.activate(world.image, world.now_ms, {1: world.now_ms - 5_000, 2: world.now_ms - 5_000})
@@ -344,16 +344,16 @@ def test_one_that_was_lost_before_the_reign_began_is_given_a_moment() -> None:
     assert partition(world).leader == 2
 
 
-# ---- all at once -------------------------------------------------------------------------------------------
+# ---- failovers ---------------------------------------------------------------------------------------------
 
 
 def failover(world: MetadataWorld) -> None:
-    """Another node leads the quorum, and has heard of nobody."""
+    """Let another node lead the quorum, which has heard of no broker yet."""
     world.controller = Controller(world.image, CONFIG)
     world.controller.activate(world.image, world.now_ms)
 
 
-def test_one_that_comes_back_while_the_others_are_cut_off_waits_for_them() -> None:
+def test_a_broker_that_comes_back_while_the_others_are_disconnected_waits_for_them() -> None:
     """It may have lost the end of its log with its power; the others, fenced meanwhile, may not."""
     world = with_topic(0, 1, 2)
     failover(world)
@@ -369,7 +369,7 @@ def test_one_that_comes_back_while_the_others_are_cut_off_waits_for_them() -> No
     assert (partition(world).leader, partition(world).isr) == (2, (2,))
 
 
-def test_when_all_fall_silent_nobody_is_taken_out_of_the_isr() -> None:
+def test_when_all_fall_silent_the_isr_stays() -> None:
     world = with_topic(0, 1, 2)
     world.now_ms += TIMEOUT_MS + 1
 
@@ -382,7 +382,7 @@ def test_when_all_fall_silent_nobody_is_taken_out_of_the_isr() -> None:
     assert (partition(world).leader, partition(world).isr) == (2, (2,))
 
 
-def test_a_leader_that_is_heard_of_late_is_rid_of_those_that_fell_meanwhile() -> None:
+def test_brokers_that_failed_before_their_leader_was_heard_leave_the_isr() -> None:
     world = with_topic(0, 1, 2)
     failover(world)
     epoch = world.image.brokers[1].broker_epoch
@@ -393,12 +393,12 @@ def test_a_leader_that_is_heard_of_late_is_rid_of_those_that_fell_meanwhile() ->
 
     world.heartbeat(0)
 
-    assert (unsure.leader, unsure.isr) == (0, (0, 1, 2)), "nobody knows whether 0 and 2 live"
+    assert (unsure.leader, unsure.isr) == (0, (0, 1, 2)), "0 and 2 have not been heard of"
     assert (partition(world).leader, partition(world).isr) == (0, (0, 2))
 
 
-def test_one_that_fell_before_its_leader_was_heard_of_does_not_come_back_into_the_isr() -> None:
-    """It may have lost the end of its log with its power, and the leader lives."""
+def test_a_broker_that_failed_before_its_leader_was_heard_does_not_return_to_the_isr() -> None:
+    """It may have lost the end of its log with its power, and the leader is alive."""
     world = with_topic(0, 1, 2)
     failover(world)
     epoch = world.image.brokers[1].broker_epoch
@@ -409,11 +409,11 @@ def test_one_that_fell_before_its_leader_was_heard_of_does_not_come_back_into_th
 
     world.start_broker(1)
 
-    assert (unsure.leader, unsure.isr) == (0, (0, 1, 2)), "nobody knows whether 0 and 2 live"
+    assert (unsure.leader, unsure.isr) == (0, (0, 1, 2)), "0 and 2 have not been heard of"
     assert (partition(world).leader, partition(world).isr) == (0, (0, 2))
 
 
-def test_a_broker_that_goes_for_good_leaves_the_isr_though_nobody_else_is_up() -> None:
+def test_an_unregistered_broker_leaves_the_isr_even_if_no_other_is_up() -> None:
     world = with_topic(1, 2)
     for broker_id in (1, 2):
         world.start_broker(broker_id, unfence=False)
@@ -425,11 +425,11 @@ def test_a_broker_that_goes_for_good_leaves_the_isr_though_nobody_else_is_up() -
     assert 1 not in partition(world).isr
 
 
-# ---- what a process finds of what its predecessor wrote ----------------------------------------------------
+# ---- data that is left of the previous run of a broker -----------------------------------------------------
 
 
 def all_die(page_cache_id: bytes = HOST) -> MetadataWorld:
-    """Every broker of t runs on a host that says this of its memory; then all processes end."""
+    """Return a world in which every broker of t ran on a host with this page cache id, and then ended."""
     world = MetadataWorld(brokers=0)
     for broker_id in (0, 1, 2):
         world.start_broker(broker_id, page_cache_id=page_cache_id)
@@ -439,7 +439,7 @@ def all_die(page_cache_id: bytes = HOST) -> MetadataWorld:
 
 
 def returns(world: MetadataWorld, **what_it_says: Any) -> None:
-    """Broker 1 comes back, and nobody else before it is taken for dead."""
+    """Let broker 1 come back, and the sessions of all others expire."""
     world.start_broker(1, **what_it_says)
     world.now_ms += TIMEOUT_MS + 1
     world.heartbeat(1)
@@ -448,7 +448,7 @@ def returns(world: MetadataWorld, **what_it_says: Any) -> None:
     world.heartbeat(1)
 
 
-def test_after_all_were_killed_the_first_that_returns_leads_if_its_host_ran_on() -> None:
+def test_after_all_were_killed_the_first_that_returns_leads_if_its_host_did_not_restart() -> None:
     world = all_die()
 
     returns(world, page_cache_id=HOST)
@@ -464,7 +464,7 @@ def test_after_all_lost_power_it_waits_for_the_last() -> None:
     assert (partition(world).leader, partition(world).isr) == (NO_LEADER, (0, 2))
 
 
-def test_one_whose_host_ran_on_leaves_the_isr_all_the_same_where_two_others_live() -> None:
+def test_a_broker_whose_host_did_not_restart_leaves_the_isr_if_two_others_are_alive() -> None:
     world = all_die()
     world.heartbeat(0)
     world.heartbeat(2)
@@ -474,7 +474,7 @@ def test_one_whose_host_ran_on_leaves_the_isr_all_the_same_where_two_others_live
     assert (partition(world).leader, partition(world).isr) == (0, (0, 2))
 
 
-def test_one_whose_host_ran_on_stays_where_one_other_may_have_lost_its_power() -> None:
+def test_a_broker_whose_host_did_not_restart_stays_if_one_other_may_have_lost_its_power() -> None:
     world = all_die()
     world.heartbeat(0)
 
@@ -483,7 +483,7 @@ def test_one_whose_host_ran_on_stays_where_one_other_may_have_lost_its_power() -
     assert (partition(world).leader, partition(world).isr) == (0, (0, 1, 2))
 
 
-def test_a_host_that_cannot_tell_whether_it_was_restarted_proves_nothing() -> None:
+def test_a_host_without_a_page_cache_id_proves_nothing() -> None:
     world = all_die(page_cache_id=ZERO_UUID)
 
     returns(world, page_cache_id=ZERO_UUID)
@@ -512,7 +512,7 @@ def test_the_clean_shutdown_of_an_earlier_process_proves_nothing() -> None:
 
 
 def test_a_directory_that_was_not_there_before_proves_nothing() -> None:
-    """It may have failed, and with it the writes that were on their way."""
+    """It may have failed, and lost the writes that were in progress."""
     world = all_die()
 
     returns(world, page_cache_id=HOST, log_dirs=2)
@@ -520,10 +520,10 @@ def test_a_directory_that_was_not_there_before_proves_nothing() -> None:
     assert 1 not in partition(world).isr
 
 
-# ---- leaving -----------------------------------------------------------------------------------------------
+# ---- shutdown ----------------------------------------------------------------------------------------------
 
 
-def test_a_broker_that_shuts_down_gives_away_what_it_leads_first() -> None:
+def test_a_broker_that_shuts_down_hands_over_its_leaderships_first() -> None:
     world = with_topic(1, 2)
 
     first = world.heartbeat(1, want_shut_down=True)
@@ -541,7 +541,7 @@ def test_a_broker_that_shuts_down_gives_away_what_it_leads_first() -> None:
     assert (partition(world).leader, partition(world).isr) == (2, (2,))
 
 
-def test_one_that_leads_nothing_may_go_at_once() -> None:
+def test_a_broker_that_leads_nothing_may_shut_down_at_once() -> None:
     world = with_topic(1, 2)
 
     assert world.heartbeat(0, want_shut_down=True).should_shut_down
@@ -549,7 +549,7 @@ def test_one_that_leads_nothing_may_go_at_once() -> None:
     assert world.heartbeat(0, want_shut_down=True).should_shut_down, "a fenced one too"
 
 
-def test_a_process_that_has_begun_to_stop_does_not_come_back() -> None:
+def test_a_run_that_has_begun_to_shut_down_is_not_unfenced_again() -> None:
     world = with_topic(1, 2)
     for broker_id in (1, 0, 2, 1):
         world.heartbeat(broker_id, want_shut_down=broker_id == 1)
@@ -560,7 +560,7 @@ def test_a_process_that_has_begun_to_stop_does_not_come_back() -> None:
     assert reply.is_fenced and world.image.brokers[1].fenced
 
 
-def test_the_last_broker_may_go_though_nobody_takes_over() -> None:
+def test_the_last_broker_may_shut_down_without_a_successor() -> None:
     world = with_topic(0, brokers=1)
 
     first = world.heartbeat(0, want_shut_down=True)
@@ -597,7 +597,7 @@ def test_a_broker_that_is_unregistered_leaves_isrs_but_stays_a_replica() -> None
 
 
 def test_a_broker_that_stops_right_after_a_failover_gives_its_partitions_to_the_first_that_is_heard() -> None:
-    """Who is not heard of in this reign may be another process by now, which has forgotten what it wrote."""
+    """A broker that the new controller has not heard of may have restarted and lost unsynced records."""
     world = with_topic(1, 2)
     failover(world)
 
@@ -620,7 +620,7 @@ LEGAL = {
 
 
 def world_with(state: BrokerControlState, *, leads: bool) -> MetadataWorld:
-    """Return three brokers, of which 1 is in this state; it leads a partition, or did until it left."""
+    """Return a world of three brokers, with broker 1 in this state; it leads a partition, or did before."""
     world = with_topic(1, 2) if leads else MetadataWorld(brokers=3)
     if state is FENCED:
         world.heartbeat(1, want_fence=True)
@@ -638,7 +638,7 @@ def test_heartbeats_make_each_move_of_the_table() -> None:
 
     for before, leads, others_know, fence, stop in product(MOVES, *[(False, True)] * 4):
         if before is LEAVING and not leads:
-            continue  # it goes at once
+            continue  # it shuts down at once
         world = world_with(before, leads=leads)
         if others_know:
             world.heartbeat(0)

@@ -1,4 +1,4 @@
-"""The controller judges what clients ask for by the entries that stand before the command in the log."""
+"""The controller authorizes commands of clients by the entries before the command in the log."""
 
 import re
 from dataclasses import replace
@@ -46,7 +46,7 @@ def world() -> MetadataWorld:
 
 
 def acl(world: MetadataWorld, operation: AclOperation, **changes: Any) -> None:
-    """Create an entry for alice: on the topic t, unless it is said otherwise."""
+    """Create an entry for alice, on the topic t unless `changes` differ."""
     fields = {
         "id": world.uuid(),
         "resource_type": ResourceType.TOPIC,
@@ -65,7 +65,7 @@ def of_cluster() -> dict[str, Any]:
 
 
 def refusal(world: MetadataWorld, command: Command, client: Asker | None = ALICE) -> ErrorCode | None:
-    """Return the error by which a command is refused as a whole, None if it is decided."""
+    """Return the error that rejects a command as a whole, None if it is decided."""
     try:
         world.controller.decide(command, world.now_ms, None, client)
     except KafkaError as error:
@@ -77,7 +77,7 @@ def new_topics(world: MetadataWorld, *names: str) -> CreateTopics:
     return CreateTopics(topics=[NewTopic(name=name, topic_id=world.uuid()) for name in names])
 
 
-def test_every_command_asks_for_something(world: MetadataWorld) -> None:
+def test_every_command_needs_a_right(world: MetadataWorld) -> None:
     named = {
         CreateTopics: new_topics(world, "t"),
         DeleteTopics: DeleteTopics(topics=[TopicReference(name="t")]),
@@ -96,7 +96,7 @@ def test_every_command_asks_for_something(world: MetadataWorld) -> None:
 @pytest.mark.parametrize(
     ("operation", "where"), [(AclOperation.CREATE, {}), (AclOperation.CREATE, of_cluster())]
 )
-def test_a_topic_is_created_by_a_right_on_it_or_on_the_cluster(
+def test_a_topic_is_created_with_a_right_on_it_or_on_the_cluster(
     world: MetadataWorld, operation: AclOperation, where: dict[str, Any]
 ) -> None:
     assert refusal(world, new_topics(world, "t")) is TOPIC_FAILED
@@ -127,7 +127,7 @@ def test_a_topic_is_not_deleted_by_its_id_without_a_right(world: MetadataWorld) 
         (ConfigResourceType.CLIENT_METRICS, CLUSTER_FAILED),
     ],
 )
-def test_settings_are_changed_by_a_right_on_what_they_are_of(
+def test_settings_are_changed_with_a_right_on_their_resource(
     world: MetadataWorld, kind: ConfigResourceType, code: ErrorCode
 ) -> None:
     command = AlterConfigs(resources=[ResourceChanges(resource_type=kind, resource_name="0")])
@@ -136,7 +136,7 @@ def test_settings_are_changed_by_a_right_on_what_they_are_of(
     assert refusal(world, command, Asker("User:root", "10.0.0.1")) is None
 
 
-def test_a_denial_before_the_command_counts_though_it_is_not_committed(world: MetadataWorld) -> None:
+def test_a_denial_before_the_command_counts_even_if_it_is_not_committed(world: MetadataWorld) -> None:
     acl(world, AclOperation.ALTER, **of_cluster())
     committed = world.image
     elections = ElectLeaders(election_type=0)
@@ -149,7 +149,7 @@ def test_a_denial_before_the_command_counts_though_it_is_not_committed(world: Me
     assert refusal(world, elections) is None
 
 
-def test_a_command_that_was_carried_out_is_answered_as_it_was_though_it_is_denied_now(
+def test_a_command_that_was_carried_out_gets_its_reply_again_even_if_it_is_denied_now(
     world: MetadataWorld,
 ) -> None:
     acl(world, AclOperation.CREATE)
@@ -166,7 +166,9 @@ def test_a_command_that_was_carried_out_is_answered_as_it_was_though_it_is_denie
     assert refused.value.code is TOPIC_FAILED
 
 
-def test_nodes_ask_for_themselves_and_without_an_authorizer_nobody_is_judged(world: MetadataWorld) -> None:
+def test_commands_of_nodes_and_all_commands_without_an_authorizer_are_not_checked(
+    world: MetadataWorld,
+) -> None:
     open_world = MetadataWorld()
 
     assert refusal(world, new_topics(world, "t"), client=None) is None
@@ -175,7 +177,7 @@ def test_nodes_ask_for_themselves_and_without_an_authorizer_nobody_is_judged(wor
 
 
 def test_handlers_name_the_client_of_each_command() -> None:
-    """A handler that forgets it would have the controller carry out what the client may not ask for."""
+    """Without the client, the controller would carry out commands that the client may not send."""
     for module in Path(ottla.node.kafka_api.__path__[0]).glob("*.py"):
         for call in re.finditer(r"metadata\.submit\(", module.read_text()):
             asked = _arguments(module.read_text()[call.end() :])

@@ -1,4 +1,4 @@
-"""Settings are changed as KIP-226 and KIP-339 say."""
+"""Settings are changed as in KIP-226 and KIP-339."""
 
 import time
 
@@ -106,7 +106,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("kind", "name", "change", "error", "after"), CHANGES)
-def test_one_change(
+def test_a_single_change_succeeds_or_fails(
     world: MetadataWorld,
     kind: ConfigResourceType,
     name: str,
@@ -120,7 +120,7 @@ def test_one_change(
     assert dict(world.image.configs.of(kind, name)) == after
 
 
-def test_there_are_so_many_subscriptions_to_client_metrics_and_no_more(world: MetadataWorld) -> None:
+def test_the_number_of_subscriptions_to_client_metrics_is_limited(world: MetadataWorld) -> None:
     for number in range(MAX_CLIENT_METRICS_SUBSCRIPTIONS):
         assert alter(world, METRICS, f"m{number}", ("metrics", SET, "*")).error_code == ErrorCode.NONE
 
@@ -133,7 +133,7 @@ def test_there_are_so_many_subscriptions_to_client_metrics_and_no_more(world: Me
     assert (changed.error_code, instead.error_code) == (ErrorCode.NONE, ErrorCode.NONE)
 
 
-def test_one_request_changes_a_bounded_number_of_subscriptions(world: MetadataWorld) -> None:
+def test_one_request_changes_a_limited_number_of_subscriptions(world: MetadataWorld) -> None:
     resources = [
         ResourceChanges(
             resource_type=METRICS,
@@ -166,7 +166,7 @@ def test_validate_only_changes_nothing(world: MetadataWorld) -> None:
     assert world.image is before
 
 
-def test_one_bad_setting_spoils_its_resource_and_no_other(world: MetadataWorld) -> None:
+def test_one_bad_setting_fails_its_resource_and_no_other(world: MetadataWorld) -> None:
     good = ResourceChanges(
         resource_type=BROKER,
         resource_name="",
@@ -188,7 +188,7 @@ def test_one_bad_setting_spoils_its_resource_and_no_other(world: MetadataWorld) 
     assert world.image.configs.broker(None) == {"log.retention.ms": "7"}
 
 
-def test_a_resource_or_a_key_that_is_named_twice_is_refused(world: MetadataWorld) -> None:
+def test_a_resource_or_a_key_that_is_named_twice_is_rejected(world: MetadataWorld) -> None:
     once = ResourceChanges(
         resource_type=TOPIC,
         resource_name="t",
@@ -203,7 +203,7 @@ def test_a_resource_or_a_key_that_is_named_twice_is_refused(world: MetadataWorld
 
 
 def test_setting_a_brokers_value_again_is_recorded_again(world: MetadataWorld) -> None:
-    """KAFKA-14136: brokers read files anew that a value names."""
+    """KAFKA-14136: brokers reload the files that a value names."""
     alter(world, BROKER, "0", ("message.max.bytes", SET, "9"))
     before = world.image.version
 
@@ -212,7 +212,7 @@ def test_setting_a_brokers_value_again_is_recorded_again(world: MetadataWorld) -
     assert world.image.version == before + 1
 
 
-def test_entries_of_a_long_list_come_and_go_in_time_with_its_length(world: MetadataWorld) -> None:
+def test_entries_of_a_long_list_are_added_and_removed_in_linear_time(world: MetadataWorld) -> None:
     name = "follower.replication.throttled.replicas"
     some, others = (
         ",".join(f"{number}:{number}" for number in range(first, first + 1_400)) for first in (0, 1_400)
@@ -228,7 +228,7 @@ def test_entries_of_a_long_list_come_and_go_in_time_with_its_length(world: Metad
     assert time.thread_time() - began < 3
 
 
-def test_the_settings_of_one_request_are_bounded_together(world: MetadataWorld) -> None:
+def test_the_settings_of_one_request_are_limited_in_all(world: MetadataWorld) -> None:
     value = "0:1," * 8_000 + "0:1"
     count = MAX_VALUE_CHARS_PER_COMMAND // len(value) + 1
     configs = [("follower.replication.throttled.replicas", value)]

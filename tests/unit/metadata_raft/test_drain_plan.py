@@ -1,4 +1,4 @@
-"""A broker is decommissioned: everything it holds moves elsewhere, and then it may go."""
+"""A broker is decommissioned: all its replicas move elsewhere, and then it may be removed."""
 
 from collections import Counter
 
@@ -11,7 +11,7 @@ from tests.unit.metadata_raft.metadata_world import MetadataWorld
 from tests.unit.metadata_raft.test_isr_control import alter
 
 
-def test_a_broker_is_drained_and_goes() -> None:
+def test_a_broker_is_drained_and_unregistered() -> None:
     world = MetadataWorld(brokers=3)
     world.submit(CreateTopics(topics=[world.topic("t", assignments=[(0, [1, 2]), (1, [0, 2])])]))
 
@@ -36,7 +36,7 @@ def test_successors_share_the_load_and_keep_the_racks_apart() -> None:
     assert successors == {4: 5, 5: 5}, "a and b have a replica each"
 
 
-def test_what_is_on_the_move_away_needs_no_second_move() -> None:
+def test_a_replica_that_is_moving_away_needs_no_second_move() -> None:
     world = MetadataWorld(brokers=3)
     world.submit(CreateTopics(topics=[world.topic("t", assignments=[(0, [1, 2])])]))
     world.submit(AlterPartitionReassignments(topics=drain_of(world.image, 1)))
@@ -44,7 +44,7 @@ def test_what_is_on_the_move_away_needs_no_second_move() -> None:
     assert drain_of(world.image, 1) == []
 
 
-def test_too_few_brokers_are_said_so() -> None:
+def test_too_few_brokers_are_an_error() -> None:
     with pytest.raises(KafkaError) as refused:
         plan_drain([AssignedPartition("t", 0, [0, 1, 2])], {1: None, 2: None}, 0)
 

@@ -1,4 +1,4 @@
-"""Elections that are asked for, and those that are due."""
+"""Elections on request, and elections that are due."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -52,12 +52,12 @@ def fence(world: MetadataWorld, *broker_ids: int) -> None:
 
 
 def in_sync_again(world: MetadataWorld, *isr: int) -> None:
-    """The leader of the first partition says so."""
+    """Let the leader of the first partition set this ISR."""
 
     alter(world, isr, broker_id=partition(world).leader)
 
 
-# ---- asked for ---------------------------------------------------------------------------------------------
+# ---- on request --------------------------------------------------------------------------------------------
 
 
 def test_the_preferred_leader_leads_again() -> None:
@@ -75,7 +75,7 @@ def test_the_preferred_leader_leads_again() -> None:
     assert elect(world, PREFERRED, [0]) == [ErrorCode.ELECTION_NOT_NEEDED]
 
 
-def test_asked_for_all_only_those_are_named_that_are_not_as_they_should_be() -> None:
+def test_a_request_for_all_returns_only_partitions_that_needed_an_election() -> None:
     world = with_topic(1, 2)
     before = elect(world, PREFERRED, None)
     fence(world, 1)
@@ -87,7 +87,7 @@ def test_asked_for_all_only_those_are_named_that_are_not_as_they_should_be() -> 
     assert before == [] and codes == [ErrorCode.NONE, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE]
 
 
-def test_an_unclean_election_takes_who_lives_and_marks_the_leader() -> None:
+def test_an_unclean_election_takes_a_live_replica_and_marks_the_leader() -> None:
     """KIP-460, KIP-704"""
     world = with_topic(1, 2)
     fence(world, 2, 1)
@@ -103,7 +103,7 @@ def test_an_unclean_election_takes_who_lives_and_marks_the_leader() -> None:
     assert elect(world, UNCLEAN, [0]) == [ErrorCode.ELECTION_NOT_NEEDED]
 
 
-def test_nobody_lives_so_nobody_is_elected() -> None:
+def test_no_leader_is_elected_if_no_replica_is_alive() -> None:
     world = with_topic(1, 2)
     fence(world, 2, 1)
 
@@ -111,7 +111,7 @@ def test_nobody_lives_so_nobody_is_elected() -> None:
     assert elect(world, PREFERRED, [0]) == [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE]
 
 
-def test_what_is_not_there_or_named_twice_or_of_an_unknown_type() -> None:
+def test_unknown_and_repeated_partitions_and_unknown_types_are_rejected() -> None:
     world = with_topic(1, 2)
 
     assert elect(world, PREFERRED, [5, -1]) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
@@ -142,7 +142,7 @@ def test_leadership_goes_back_by_itself_after_a_while() -> None:
     assert (at_once, partition(world).leader) == (2, 1)
 
 
-def test_of_many_partitions_each_call_looks_at_some(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_call_checks_some_of_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(due_elections, "LOOKED_AT_ONCE", 3)
     world = MetadataWorld(brokers=3)
     world.submit(CreateTopics(topics=[world.topic(name, assignments=[(0, (1, 2))]) for name in "abcde"]))
@@ -156,7 +156,7 @@ def test_of_many_partitions_each_call_looks_at_some(monkeypatch: pytest.MonkeyPa
     assert (found, elections.is_looking) == ([3, 2, 0], False)
 
 
-def test_of_one_large_topic_each_call_elects_some(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_call_elects_some_leaders_of_a_large_topic(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(due_elections, "MAX_ELECTIONS_AT_ONCE", 2)
     world = with_topic(1, 2)
     topic = world.topic("large", assignments=[(index, (1, 2)) for index in range(5)])
@@ -175,7 +175,7 @@ def test_of_one_large_topic_each_call_elects_some(monkeypatch: pytest.MonkeyPatc
     assert all(one.leader == 2 for one in world.image.topics.by_name["large"].partitions)
 
 
-def test_it_stays_where_nobody_wants_it_back() -> None:
+def test_leadership_stays_without_automatic_rebalance() -> None:
     world = with_topic(1, 2)
     fence(world, 1)
     world.heartbeat(1)
@@ -216,7 +216,7 @@ def test_a_topic_that_allows_it_later_gets_one_then() -> None:
     assert (without, partition(world).leader) == (NO_LEADER, 2)
 
 
-def test_the_default_of_the_brokers_counts_where_the_topic_says_nothing() -> None:
+def test_the_default_of_the_brokers_counts_without_a_setting_of_the_topic() -> None:
     values = {**CONFIG.broker_values, "unclean.leader.election.enable": True}
     world = with_topic(1, 2)
     own = with_topic(1, 2, unclean_leader_election_enable="false")

@@ -1,4 +1,4 @@
-"""Eligible leader replicas (KIP-966): who may lead beside the ISR, and who led last."""
+"""Eligible leader replicas (KIP-966): replicas that may lead beside the ISR, and the last known leader."""
 
 import pytest
 
@@ -41,7 +41,7 @@ MIN_ISR = "min.insync.replicas"
 
 
 def three(*, min_isr: int = 2, is_on: bool = True) -> MetadataWorld:
-    """Brokers 0 to 3 of which the first three have the partition t-0, and broker 0 leads it."""
+    """Return a world of brokers 0 to 3; the first three have the partition t-0, led by broker 0."""
     world = MetadataWorld(brokers=0)
     for broker_id in range(4):
         world.start_broker(broker_id, page_cache_id=BOOT)
@@ -57,13 +57,13 @@ def partition(world: MetadataWorld) -> PartitionImage:
 
 
 def state(world: MetadataWorld) -> tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Leader, ISR, eligible replicas and the last known leader."""
+    """Return leader, ISR, eligible replicas and the last known leader."""
     one = partition(world)
     return one.leader, one.isr, one.eligible_leader_replicas, one.last_known_elr
 
 
 def fall(world: MetadataWorld, *broker_ids: int) -> None:
-    """One after the other, each when all others have been heard of since the last."""
+    """Fence brokers one after the other, each after all others were heard of since the last one."""
     for broker_id in broker_ids:
         for other in world.image.active_brokers():
             world.heartbeat(other.broker_id)
@@ -82,7 +82,7 @@ def set_config(world: MetadataWorld, kind: ConfigResourceType, name: str, value:
 
 
 def ask_for_isr(world: MetadataWorld, *isr: int, damaged: tuple[int, ...] = ()) -> None:
-    """The leader asks for this ISR."""
+    """Let the leader ask for this ISR."""
     one = partition(world)
     wanted = AlteredPartition(
         leader_epoch=one.leader_epoch,
@@ -95,7 +95,7 @@ def ask_for_isr(world: MetadataWorld, *isr: int, damaged: tuple[int, ...] = ()) 
     world.submit(AlterPartition(broker_id=one.leader, broker_epoch=epoch, topics=[topic]))
 
 
-def test_whoever_leaves_an_isr_of_enough_is_not_eligible() -> None:
+def test_a_replica_that_leaves_an_isr_of_enough_is_not_eligible() -> None:
     world = three()
 
     fall(world, 2)
@@ -103,7 +103,7 @@ def test_whoever_leaves_an_isr_of_enough_is_not_eligible() -> None:
     assert state(world) == (0, (0, 1), (), ())
 
 
-def test_whoever_leaves_an_isr_of_too_few_is_eligible_until_there_are_enough() -> None:
+def test_a_replica_that_leaves_an_isr_of_too_few_is_eligible_until_there_are_enough() -> None:
     world = three()
     fall(world, 2, 1)
     too_few = state(world)
@@ -115,7 +115,7 @@ def test_whoever_leaves_an_isr_of_too_few_is_eligible_until_there_are_enough() -
     assert state(world) == (0, (0, 1), (), ())
 
 
-def test_an_eligible_replica_leads_when_nobody_is_in_sync() -> None:
+def test_an_eligible_replica_leads_when_none_is_in_sync() -> None:
     world = three()
     fall(world, 2, 1, 0)
     nobody = state(world)
@@ -129,7 +129,7 @@ def test_an_eligible_replica_leads_when_nobody_is_in_sync() -> None:
     assert partition(world).leader_recovery_state == RECOVERED, "nothing is lost"
 
 
-def test_an_eligible_replica_that_lives_takes_over_at_once() -> None:
+def test_a_live_eligible_replica_takes_over_at_once() -> None:
     world = three()
     fall(world, 2)
     ask_for_isr(world, 0)
@@ -139,7 +139,7 @@ def test_an_eligible_replica_that_lives_takes_over_at_once() -> None:
     assert state(world) == (1, (1,), (0,), ())
 
 
-def test_where_one_in_sync_is_enough_the_last_alone_is_eligible() -> None:
+def test_if_one_in_sync_is_enough_only_the_last_is_eligible() -> None:
     world = three(min_isr=1)
     fall(world, 2, 1, 0)
     nobody = state(world)
@@ -176,7 +176,7 @@ def test_a_broker_that_proves_what_it_has_stays_eligible(proof: str) -> None:
     assert state(world) == (1, (1,), (0,), ())
 
 
-def test_the_last_leader_leads_where_nobody_is_known_to_have_everything() -> None:
+def test_the_last_leader_leads_if_no_replica_certainly_has_everything() -> None:
     """Kafka's balanced recovery: it is marked as recovering, since records may be lost."""
     world = three()
     fall(world, 2, 1, 0)
@@ -247,8 +247,8 @@ def test_replicas_that_move_away_are_not_eligible() -> None:
 
 
 @pytest.mark.parametrize("of_topic", [True, False])
-def test_nobody_is_eligible_any_more_when_fewer_must_be_in_sync(of_topic: bool) -> None:
-    """From then on the leader acknowledges alone."""
+def test_no_replica_is_eligible_any_more_when_fewer_must_be_in_sync(of_topic: bool) -> None:
+    """From then on the leader alone acknowledges records."""
     world = three()
     set_config(world, ConfigResourceType.BROKER, "", "2")
     fall(world, 2, 1)
@@ -266,7 +266,7 @@ def test_nobody_is_eligible_any_more_when_fewer_must_be_in_sync(of_topic: bool) 
 
 
 def test_the_whole_cluster_has_one_value_while_the_feature_is_on() -> None:
-    """As Apache Kafka: brokers and controller must not differ about it."""
+    """Brokers and the controller must agree on it, as in Apache Kafka."""
     world = three(is_on=False)
     set_config(world, ConfigResourceType.BROKER, "1", "3")
 
@@ -290,7 +290,7 @@ def test_the_last_in_sync_stay_so_while_the_feature_is_off() -> None:
     assert state(world) == (NO_LEADER, (0,), (), ())
 
 
-def test_who_is_eligible_is_in_sync_when_the_feature_is_taken_back() -> None:
+def test_eligible_replicas_are_in_sync_when_the_feature_is_disabled() -> None:
     world = three()
     fall(world, 2, 1, 0)
 
@@ -303,7 +303,7 @@ def test_who_is_eligible_is_in_sync_when_the_feature_is_taken_back() -> None:
     assert state(world) == (1, (1,), (), ())
 
 
-def test_the_feature_needs_records_that_can_tell_who_is_eligible() -> None:
+def test_the_feature_needs_records_with_eligible_replicas() -> None:
     world = three(is_on=False)
     world.append([FeatureLevelRecord(name=METADATA_VERSION, feature_level=22)])
 
@@ -313,7 +313,7 @@ def test_the_feature_needs_records_that_can_tell_who_is_eligible() -> None:
     assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION
 
 
-def test_a_snapshot_tells_who_is_eligible_and_who_led_last() -> None:
+def test_a_snapshot_has_eligible_replicas_and_the_last_leader() -> None:
     world = three()
     fall(world, 2, 1, 0)
     image = world.image

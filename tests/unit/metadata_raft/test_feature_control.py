@@ -31,7 +31,7 @@ UPGRADE, SAFE, UNSAFE = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, Upgrade
 
 
 def of_two_releases(level: int = 25) -> MetadataWorld:
-    """Two brokers, one of which knows metadata.version 17 to 30, the other up to 29; finalized is `level`."""
+    """Return two brokers, one with metadata.version 17 to 30, one up to 29, and the finalized `level`."""
     world = MetadataWorld(brokers=0)
     for broker_id, highest in enumerate((30, 29)):
         features = [
@@ -72,7 +72,7 @@ CASES = [
 @pytest.mark.parametrize(
     ("name", "level", "kind", "problem"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
-def test_a_level_is_set_or_refused(name: str, level: int, kind: int, problem: str | None) -> None:
+def test_a_level_is_set_or_rejected(name: str, level: int, kind: int, problem: str | None) -> None:
     world = of_two_releases()
     update = FeatureUpdate(feature=name, max_version_level=level, upgrade_type=kind)
     before = world.image
@@ -150,7 +150,7 @@ def set_feature(world: MetadataWorld, name: str, level: int, kind: UpgradeType =
 
 
 def level_of(world: MetadataWorld, name: str) -> int:
-    """What the parts of a node that obey the feature look at."""
+    """Return the level that the parts of a node read."""
     image = world.image
     levels = {
         GROUP_VERSION: image.group_version,
@@ -163,7 +163,7 @@ def level_of(world: MetadataWorld, name: str) -> int:
 @pytest.mark.parametrize(
     ("name", "highest"), [(GROUP_VERSION, 1), (TRANSACTION_VERSION, 2), (SHARE_VERSION, 2)]
 )
-def test_an_older_cluster_has_a_later_feature_when_somebody_says_so(name: str, highest: int) -> None:
+def test_an_older_cluster_gets_a_later_feature_on_request(name: str, highest: int) -> None:
     world = MetadataWorld(brokers=0)
     level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION)
     world.controller.replay(MetadataBatch(0, 1, NOW_MS, [level]))
@@ -197,7 +197,7 @@ def test_nodes_of_an_older_release_and_a_later_feature_exclude_each_other(name: 
         register(world, 1, OLDER_RELEASE)
 
 
-def test_a_cluster_that_may_have_security_records_keeps_older_nodes_out_for_ever() -> None:
+def test_a_cluster_that_may_have_security_records_rejects_older_nodes_for_ever() -> None:
     world = MetadataWorld(brokers=0)
     level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION)
     world.controller.replay(MetadataBatch(0, 1, NOW_MS, [level]))
@@ -222,7 +222,7 @@ def test_a_cluster_that_may_have_security_records_keeps_older_nodes_out_for_ever
 
 
 def test_a_node_that_knows_a_lower_level_keeps_the_cluster_there() -> None:
-    """One release served transactions, and knew no epochs that move."""
+    """One release served transactions without epochs that increase."""
     between = {**SUPPORTED_FEATURES, TRANSACTION_VERSION: (0, 1)}
     world = MetadataWorld(brokers=0)
     register(world, 0, THIS_RELEASE)
@@ -237,7 +237,7 @@ def test_a_node_that_knows_a_lower_level_keeps_the_cluster_there() -> None:
         register(world, 1, between)
 
 
-# Of each record the versions that Apache Kafka writes at 3.7-IV2, 4.0-IV0, 4.0-IV1 and 4.3-IV0.
+# The versions of each record that Apache Kafka writes at 3.7-IV2, 4.0-IV0, 4.0-IV1 and 4.3-IV0.
 LEVELS = (17, 22, 23, 30)
 VERSIONS = {
     RegisterBrokerRecord: (3, 3, 3, 4),

@@ -1,4 +1,4 @@
-"""The records with which a new cluster begins."""
+"""The first records of a new cluster."""
 
 from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES
 from ottla.metadata_raft.controller import Controller
@@ -17,7 +17,7 @@ def config_of(asked: list[bytes]) -> ControllerConfig:
     return ControllerConfig(first_records=first_records)
 
 
-def test_a_new_cluster_begins_with_features_and_then_with_what_the_settings_say() -> None:
+def test_a_new_cluster_begins_with_features_and_then_the_records_of_the_settings() -> None:
     image, asked = MetadataImage(cluster_id=b"0123456789abcdef"), list[bytes]()
 
     due = Controller(image, config_of(asked)).activate(image, 0)
@@ -30,7 +30,7 @@ def test_a_new_cluster_begins_with_features_and_then_with_what_the_settings_say(
     assert asked == [image.cluster_id]
 
 
-def test_a_cluster_that_exists_gets_none_of_it() -> None:
+def test_an_existing_cluster_gets_none_of_them() -> None:
     levels = {name: highest for name, (_, highest) in SUPPORTED_FEATURES.items()}
     image, asked = MetadataImage(cluster_id=b"0123456789abcdef", features=levels), list[bytes]()
 

@@ -1,4 +1,4 @@
-"""AlterPartition: what a leader may say of its ISR, and with which code it is refused otherwise."""
+"""AlterPartition: the changes of the ISR that a leader may request, and the errors of others."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ from tests.unit.metadata_raft.metadata_world import MetadataWorld
 
 
 def world_with_a_leader() -> MetadataWorld:
-    """t-0 on the brokers 1, 2 and 0 of four, led by 1, whose follower 0 is not in sync."""
+    """Return a world with t-0 on brokers 1, 2 and 0 of four, led by 1; follower 0 is not in sync."""
     world = MetadataWorld(brokers=4)
     world.submit(CreateTopics(topics=[world.topic("t", assignments=[(0, [1, 2, 0])])]))
     alter(world, [1, 2])
@@ -77,7 +77,7 @@ def test_the_leader_expands_and_shrinks_its_isr() -> None:
     assert (grown.error_code, list(grown.isr)) == (ErrorCode.NONE, [1, 2, 0])
     assert list(shrunk.isr) == [1] == list(partition(world).isr)
     assert shrunk.partition_epoch == before.partition_epoch + 2 == partition(world).partition_epoch
-    assert shrunk.leader_epoch == before.leader_epoch, "a shrink is no new reign (KAFKA-15021)"
+    assert shrunk.leader_epoch == before.leader_epoch, "a shrink begins no leader epoch (KAFKA-15021)"
     assert (shrunk.leader_id, shrunk.leader_recovery_state) == (1, RECOVERED)
 
 
@@ -93,7 +93,7 @@ def test_a_leader_leaves_its_isr_and_another_leads() -> None:
 
 
 @pytest.mark.parametrize("state", [{"want_fence": True}, {"want_shut_down": True}])
-def test_a_leader_stays_where_nobody_can_follow_it(state: dict[str, bool]) -> None:
+def test_a_leader_stays_if_no_other_can_be_elected(state: dict[str, bool]) -> None:
     world = world_with_a_leader()
     world.heartbeat(2, **state)
     before = partition(world)
@@ -104,7 +104,7 @@ def test_a_leader_stays_where_nobody_can_follow_it(state: dict[str, bool]) -> No
     assert partition(world) == before
 
 
-def test_what_is_so_already_changes_nothing() -> None:
+def test_a_request_for_the_current_isr_changes_nothing() -> None:
     world = world_with_a_leader()
     version = world.image.version
 
@@ -117,13 +117,13 @@ def test_what_is_so_already_changes_nothing() -> None:
 REFUSED = [
     ("an epoch from the future", [1, 2, 0], {"leader_epoch": 9}, ErrorCode.NOT_CONTROLLER),
     ("a state from the future", [1, 2, 0], {"partition_epoch": 9}, ErrorCode.NOT_CONTROLLER),
-    ("a former reign", [1, 2, 0], {"leader_epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH),
+    ("an earlier leader epoch", [1, 2, 0], {"leader_epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH),
     ("a former state", [1, 2, 0], {"partition_epoch": 0}, ErrorCode.INVALID_UPDATE_VERSION),
     ("not the leader", [1, 2, 0], {"broker_id": 2}, ErrorCode.INVALID_REQUEST),
     ("without itself, for one not in sync", [0], {}, ErrorCode.INVALID_REQUEST),
-    ("nobody", [], {}, ErrorCode.INVALID_REQUEST),
-    ("no replica", [1, 2, 3], {}, ErrorCode.INVALID_REQUEST),
-    ("one twice", [1, 2, 2], {}, ErrorCode.INVALID_REQUEST),
+    ("an empty ISR", [], {}, ErrorCode.INVALID_REQUEST),
+    ("not a replica", [1, 2, 3], {}, ErrorCode.INVALID_REQUEST),
+    ("a replica twice", [1, 2, 2], {}, ErrorCode.INVALID_REQUEST),
     ("recovering again", [1], {"leader_recovery_state": RECOVERING}, ErrorCode.INVALID_REQUEST),
     ("an unknown state", [1], {"leader_recovery_state": 7}, ErrorCode.INVALID_REQUEST),
     ("a former process", [1, 2, 0], {"epochs": {0: 1_000}}, ErrorCode.INELIGIBLE_REPLICA),
@@ -135,7 +135,7 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("isr", "fields", "error"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
 )
-def test_what_cannot_be_is_refused(isr: list[int], fields: dict[str, Any], error: ErrorCode) -> None:
+def test_invalid_changes_are_rejected(isr: list[int], fields: dict[str, Any], error: ErrorCode) -> None:
     world = world_with_a_leader()
     version = world.image.version
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_is_refused(isr: list[int], fields: dict[str, Any], error
 
 
 @pytest.mark.parametrize("state", [{"want_fence": True}, {"want_shut_down": True}])
-def test_a_broker_that_is_fenced_or_leaves_is_not_let_in(state: dict[str, bool]) -> None:
+def test_a_fenced_or_leaving_broker_may_not_join_the_isr(state: dict[str, bool]) -> None:
     """KIP-841"""
     world = world_with_a_leader()
     world.heartbeat(0, **state)
@@ -154,13 +154,13 @@ def test_a_broker_that_is_fenced_or_leaves_is_not_let_in(state: dict[str, bool])
     assert alter(world, [1, 2, 0]).error_code == ErrorCode.INELIGIBLE_REPLICA
 
 
-def test_no_broker_epoch_is_no_check_of_it() -> None:
+def test_without_a_broker_epoch_it_is_not_checked() -> None:
     world = world_with_a_leader()
 
     assert alter(world, [1, 2, 0], epochs={0: -1}).error_code == ErrorCode.NONE
 
 
-def test_an_unknown_topic_and_a_partition_that_is_named_twice() -> None:
+def test_unknown_topics_and_repeated_partitions_are_rejected() -> None:
     world = world_with_a_leader()
     now = partition(world)
     one = AlteredPartition(
@@ -183,7 +183,7 @@ def test_an_unknown_topic_and_a_partition_that_is_named_twice() -> None:
     assert codes == [[ErrorCode.UNKNOWN_TOPIC_ID], [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]]
 
 
-def test_a_process_that_was_replaced_is_refused_as_a_whole() -> None:
+def test_all_changes_of_a_replaced_process_are_rejected() -> None:
     world = world_with_a_leader()
 
     with pytest.raises(KafkaError) as refused:
@@ -193,7 +193,7 @@ def test_a_process_that_was_replaced_is_refused_as_a_whole() -> None:
 
 
 def test_the_change_that_ends_a_reassignment_may_take_the_leader_away() -> None:
-    """The leader is told NEW_LEADER_ELECTED, and the record is written all the same."""
+    """The leader gets NEW_LEADER_ELECTED, although the record is written."""
     world = world_with_a_leader()
     moving = ReassignableTopic(
         name="t", partitions=[ReassignablePartition(partition_index=0, replicas=[2, 3])]

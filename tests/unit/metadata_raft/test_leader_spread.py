@@ -1,4 +1,4 @@
-"""Leadership of a broker that goes is spread over the replicas in sync by load, then by number."""
+"""Leadership of a leaving broker is spread over the replicas in sync by load, then by number."""
 
 from collections import Counter
 
@@ -21,7 +21,7 @@ def leaders(world: MetadataWorld) -> Counter[int]:
 
 
 @pytest.mark.parametrize("leaves", ["falls", "stops"])
-def test_what_a_broker_led_is_spread_though_all_have_the_same_replicas(leaves: str) -> None:
+def test_leadership_of_a_broker_is_spread_even_if_all_have_the_same_replicas(leaves: str) -> None:
     world = world_of(4, *[(0, 1, 2, 3)] * 30)
 
     if leaves == "falls":
@@ -32,7 +32,7 @@ def test_what_a_broker_led_is_spread_though_all_have_the_same_replicas(leaves: s
     assert leaders(world) == {1: 10, 2: 10, 3: 10}
 
 
-def test_who_leads_much_already_gets_less() -> None:
+def test_brokers_that_lead_much_already_get_less() -> None:
     world = world_of(3, *[(0, 1, 2)] * 4, *[(1, 2, 0)] * 2)
 
     world.heartbeat(0, want_fence=True)
@@ -40,19 +40,19 @@ def test_who_leads_much_already_gets_less() -> None:
     assert leaders(world) == {1: 3, 2: 3}
 
 
-def test_load_rules_before_numbers() -> None:
+def test_load_counts_before_numbers() -> None:
     world = world_of(3, *[(0, 1, 2)] * 10, *[(2, 1, 0)] * 5)
-    world.heartbeat(0, leader_load=1_000)  # 100 for each of ten
+    world.heartbeat(0, leader_load=1_000)  # 100 for each of ten partitions
     world.heartbeat(1, leader_load=2_000)
     world.heartbeat(2, leader_load=1_400)
 
     world.heartbeat(0, want_fence=True, leader_load=1_000)
 
-    # 1,400 + 8 x 100 is 2,200, and 2,000 + 2 x 100 is, too.
+    # 1,400 + 8 x 100 equals 2,000 + 2 x 100.
     assert leaders(world) == {1: 2, 2: 13}
 
 
-def test_where_all_is_alike_the_order_of_replicas_rules() -> None:
+def test_if_all_are_equal_the_order_of_replicas_decides() -> None:
     world = world_of(3, (0, 2, 1))
 
     world.heartbeat(0, want_fence=True)
@@ -60,7 +60,7 @@ def test_where_all_is_alike_the_order_of_replicas_rules() -> None:
     assert leaders(world) == {2: 1}
 
 
-def test_a_broker_of_which_nothing_was_heard_has_no_load() -> None:
+def test_a_broker_without_a_heartbeat_has_no_load() -> None:
     world = world_of(3, (0, 1, 2), (0, 1, 2))
 
     spread = LeaderSpread(world.image, {0: 100, 1: 70}, leaving=0)

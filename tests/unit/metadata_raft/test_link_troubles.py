@@ -1,4 +1,4 @@
-"""Why there is no link to a voter, and when that is said again."""
+"""Missing links to voters: their reasons, and the times at which they are logged."""
 
 import itertools
 import socket
@@ -27,7 +27,7 @@ def test_the_voters_that_are_waited_for_are_named_with_addresses_and_reasons() -
 
 
 def test_a_new_quorum_says_that_it_waits_for_all_of_its_voters_though_others_are_a_majority() -> None:
-    """A disk is empty because it is new, or because it was lost: only all voters know (metadata_raft D33)."""
+    """An empty disk is a new or a lost one: only all voters together know (metadata_raft D33)."""
     told = sentence(LinkTroubles().of(MISSING), has_majority=True, is_new=True)
 
     assert told == (
@@ -45,7 +45,7 @@ def test_a_connection_that_just_ends_does_not_hide_the_reason() -> None:
     assert "has a different cluster.secret" in troubles.of(MISSING)[1]
 
 
-def test_who_is_gone_is_not_the_one_who_refused_and_who_is_linked_has_no_reason() -> None:
+def test_a_voter_that_is_gone_does_not_reject_any_more_and_a_linked_one_has_no_reason() -> None:
     troubles = LinkTroubles()
     troubles.note(1, REFUSAL)
     troubles.note(1, ConnectionRefusedError("Connection refused"))
@@ -56,8 +56,8 @@ def test_who_is_gone_is_not_the_one_who_refused_and_who_is_linked_has_no_reason(
     assert troubles.of(MISSING)[1] == "voter 1 at host1:9093"
 
 
-def test_a_voter_that_does_not_run_is_told_in_words_however_the_loop_tells_of_it() -> None:
-    """With one address, with several, and by a name that nobody knows."""
+def test_a_voter_that_does_not_run_has_a_readable_reason_for_every_error_of_the_loop() -> None:
+    """The host has one address, several, or an unknown name."""
     once = "[Errno 111] Connect call failed ('127.0.0.1', 9093)"
     for error, told in (
         (ConnectionRefusedError(111, f"{once[12:]}"), "connection refused"),
@@ -73,7 +73,7 @@ def test_a_voter_that_does_not_run_is_told_in_words_however_the_loop_tells_of_it
         assert troubles.of(MISSING)[1].startswith(f"voter 1 at host1:9093 ({told}"), error
 
 
-def test_it_is_said_again_at_growing_intervals_and_soon_the_next_time() -> None:
+def test_missing_links_are_logged_at_growing_intervals_and_soon_the_next_time() -> None:
     troubles = LinkTroubles()
     said = [now for now in range(2_000) if troubles.due(MISSING, has_majority=False, now=now)]
     pauses = [later - earlier for earlier, later in itertools.pairwise(said)]

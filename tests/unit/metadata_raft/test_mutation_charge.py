@@ -1,4 +1,4 @@
-"""ottla.metadata_raft.mutation_charge: what topics take of a quota, and which it refuses (KIP-599)."""
+"""ottla.metadata_raft.mutation_charge: topics are charged to a quota, which may reject them (KIP-599)."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ def new_topic(world: MetadataWorld, name: str, partitions: int = 1) -> NewTopic:
 
 
 class Quota:
-    """So many mutations are allowed; then all are refused for a second."""
+    """A quota that allows a number of mutations, then rejects all for a second."""
 
     def __init__(self, allowed: int) -> None:
         self.allowed = allowed
@@ -50,7 +50,7 @@ def world() -> MetadataWorld:
     return MetadataWorld()
 
 
-def test_topics_are_created_until_the_quota_refuses_one(world: MetadataWorld) -> None:
+def test_topics_are_created_until_the_quota_rejects_one(world: MetadataWorld) -> None:
     quota = Quota(4)
     topics = [new_topic(world, name, partitions=3) for name in ("a", "b", "c", "bad name")]
 
@@ -66,7 +66,7 @@ def test_topics_are_created_until_the_quota_refuses_one(world: MetadataWorld) ->
     assert refused.error_message == "The throttling quota has been exceeded."
 
 
-def test_a_command_that_is_decided_anew_takes_nothing_twice(world: MetadataWorld) -> None:
+def test_a_command_that_is_decided_again_is_not_charged_twice(world: MetadataWorld) -> None:
     quota = Quota(4)
     command = CreateTopics(topics=[new_topic(world, "a", partitions=3)], payer=PAYER)
     charge = MutationCharge(PAYER, quota.take)
@@ -77,7 +77,7 @@ def test_a_command_that_is_decided_anew_takes_nothing_twice(world: MetadataWorld
     assert quota.asked == [3]
 
 
-def test_deletions_take_a_mutation_for_each_partition(world: MetadataWorld) -> None:
+def test_deletions_are_charged_a_mutation_for_each_partition(world: MetadataWorld) -> None:
     quota = Quota(1)
     world.submit(CreateTopics(topics=[new_topic(world, "a", partitions=3), new_topic(world, "b")]))
     command = DeleteTopics(topics=[TopicReference(name="a"), TopicReference(name="b")], payer=PAYER)
@@ -89,7 +89,7 @@ def test_deletions_take_a_mutation_for_each_partition(world: MetadataWorld) -> N
     assert quota.asked == [3, 1] and len(decision.records) == 1
 
 
-def test_growth_takes_a_mutation_for_each_new_partition(world: MetadataWorld) -> None:
+def test_new_partitions_are_charged_a_mutation_each(world: MetadataWorld) -> None:
     quota = Quota(1)
     world.submit(CreateTopics(topics=[new_topic(world, "a", partitions=3), new_topic(world, "b")]))
     grown = [NewPartitions(name="a", count=5), NewPartitions(name="b", count=4)]
@@ -110,7 +110,7 @@ def test_growth_takes_a_mutation_for_each_new_partition(world: MetadataWorld) ->
         lambda payer: CreatePartitions(topics=[], payer=payer),
     ],
 )
-def test_the_payer_travels_to_the_controller_and_nobody_takes_no_bytes(
+def test_the_payer_is_encoded_and_no_payer_takes_no_bytes(
     command_of: Callable[[MutationPayer], CreateTopics | DeleteTopics | CreatePartitions],
 ) -> None:
     assert decode_command(encode_command(command_of(PAYER))) == command_of(PAYER)

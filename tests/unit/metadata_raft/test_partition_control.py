@@ -1,4 +1,4 @@
-"""Leaders and offline replicas when a log directory fails under a broker that lives (KIP-858)."""
+"""Leaders and offline replicas when a log directory of a running broker fails (KIP-858)."""
 
 from collections import Counter
 
@@ -22,7 +22,7 @@ GOOD, BAD = log_dir_id(0, 0), log_dir_id(0, 1)
 
 
 def two_dirs(*, brokers: int = 1) -> MetadataWorld:
-    """Brokers of which the first has two log directories."""
+    """Return a world of brokers, the first with two log directories."""
     world = MetadataWorld(brokers=0)
     for broker_id in range(brokers):
         world.start_broker(broker_id, log_dirs=2 if broker_id == 0 else 1)
@@ -30,7 +30,7 @@ def two_dirs(*, brokers: int = 1) -> MetadataWorld:
 
 
 def topic_on(world: MetadataWorld, *replicas: int) -> TopicImage:
-    """Two partitions; broker 0 has the first in its good directory and the second in its bad one."""
+    """Create two partitions; broker 0 has the first in its good directory, the second in the bad one."""
     topic = world.topic("t", assignments=[(0, replicas), (1, replicas)])
     world.submit(CreateTopics(topics=[topic]))
     assign(world, (0, GOOD), (1, BAD))
@@ -62,7 +62,7 @@ def partition(world: MetadataWorld, index: int) -> PartitionImage:
     return world.image.topics.by_name["t"].partitions[index]
 
 
-def test_the_last_replica_in_sync_keeps_its_place_and_nobody_leads() -> None:
+def test_the_last_replica_in_sync_stays_and_there_is_no_leader() -> None:
     world = two_dirs()
     topic = topic_on(world, 0)
 
@@ -87,7 +87,7 @@ def test_another_replica_in_sync_leads() -> None:
     assert world.image.offline_replicas(moved) == [0]
 
 
-def test_what_a_log_directory_led_is_spread_over_the_others() -> None:
+def test_leadership_of_a_log_directory_is_spread_over_the_other_brokers() -> None:
     world = two_dirs(brokers=3)
     topic = world.topic("t", assignments=[(index, (0, 1, 2)) for index in range(6)])
     world.submit(CreateTopics(topics=[topic]))
@@ -123,7 +123,7 @@ def test_a_replica_found_in_another_directory_is_elected_there() -> None:
 
 
 def test_the_last_replica_in_sync_does_not_lead_from_an_empty_disk() -> None:
-    """Its followers would cut off what they have. An unclean election is for whoever knows better."""
+    """Its followers would truncate their logs. An administrator can still request an unclean election."""
     world = two_dirs(brokers=2)
     topic_on(world, 0, 1)
     world.heartbeat(1, want_fence=True)
@@ -157,7 +157,7 @@ def test_a_follower_with_an_empty_disk_leaves_the_isr_until_it_has_caught_up() -
     assert (partition(world, 1).leader, partition(world, 1).isr) == (1, (1,))
 
 
-def test_a_replica_that_lies_nowhere_is_offline() -> None:
+def test_a_replica_in_the_lost_directory_is_offline() -> None:
     world = two_dirs()
     topic_on(world, 0)
 
@@ -167,7 +167,7 @@ def test_a_replica_that_lies_nowhere_is_offline() -> None:
     assert world.image.offline_replicas(partition(world, 0)) == [0]
 
 
-def test_a_replica_that_no_broker_has_placed_yet_is_not_offline() -> None:
+def test_a_replica_without_a_reported_directory_is_not_offline() -> None:
     world = two_dirs()
     world.submit(CreateTopics(topics=[world.topic("t", assignments=[(0, [0])])]))
 
@@ -175,7 +175,7 @@ def test_a_replica_that_no_broker_has_placed_yet_is_not_offline() -> None:
     assert world.image.offline_replicas(partition(world, 0)) == []
 
 
-def test_what_is_gone_or_told_twice_changes_nothing() -> None:
+def test_unknown_replicas_and_repeated_reports_change_nothing() -> None:
     world = two_dirs(brokers=2)
     topic_on(world, 0)
     fail(world, BAD)
@@ -189,7 +189,7 @@ def test_what_is_gone_or_told_twice_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("command", [ReportOfflineLogDirs, AssignReplicasToDirs])
-def test_a_process_that_was_replaced_is_not_believed(command: type) -> None:
+def test_reports_of_a_replaced_process_are_rejected(command: type) -> None:
     world = two_dirs()
     word = {"log_dirs": [BAD]} if command is ReportOfflineLogDirs else {"assignments": []}
 

@@ -1,4 +1,4 @@
-"""Which names in a certificate are those of a node."""
+"""Certificates name a node by its id or its hosts."""
 
 import pytest
 
@@ -39,13 +39,13 @@ def test_the_names_are_those_of_hosts_and_the_common_name() -> None:
         ([], ["three.example.org"], False),
     ],
 )
-def test_a_certificate_is_that_of_a_node_by_its_id_or_a_host(
+def test_a_certificate_names_a_node_by_its_id_or_a_host(
     names: list[str], hosts: list[str], expected: bool
 ) -> None:
     assert is_named(names, 3, hosts) is expected
 
 
-def test_a_refusal_says_whose_certificate_it_is_and_which_names_would_do() -> None:
+def test_the_error_has_the_names_of_the_certificate_and_the_expected_ones() -> None:
     with pytest.raises(KafkaError) as refused:
         check_certificate_names({"anna"}, 3, ["three.example.org"])
 
@@ -53,6 +53,6 @@ def test_a_refusal_says_whose_certificate_it_is_and_which_names_would_do() -> No
     assert refused.value.detail == (
         "The certificate of node 3 was issued for anna. It names neither node-3 nor three.example.org."
     )
-    with pytest.raises(KafkaError, match="Node 3 showed no certificate"):
+    with pytest.raises(KafkaError, match="Node 3 presented no certificate"):
         check_certificate_names([], 3, [])
     check_certificate_names({"node-3"}, 3, [])

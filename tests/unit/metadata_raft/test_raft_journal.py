@@ -1,4 +1,4 @@
-"""The replicated log on disk: what was synced is there, what was not is cut off, damage is named."""
+"""The replicated log on disk: synced entries are kept, others are cut off, damage is reported."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def setting(number: int, size: int = 1) -> MetadataRecord:
 
 
 def add(journal: RaftJournal, term: int, *, count: int = 1, size: int = 1) -> None:
-    """Entries of two records each."""
+    """Append entries of two records each."""
     for _ in range(count):
         last = journal.last
         if journal.state.term < term:
@@ -49,7 +49,7 @@ def add(journal: RaftJournal, term: int, *, count: int = 1, size: int = 1) -> No
 
 
 def content(journal: RaftJournal) -> list[tuple[int, int, int]]:
-    """(index, term, end offset) of each entry."""
+    """Return (index, term, end offset) of each entry."""
     return [(entry.raft_index, entry.term, entry.end_offset) for entry in journal._entries[1:]]
 
 
@@ -134,7 +134,7 @@ def test_a_log_cut_at_any_byte_keeps_its_whole_entries() -> None:
 
 
 def test_a_tail_of_which_the_disk_kept_the_wrong_half_is_cut_off() -> None:
-    """Several entries of one sync: the first may be torn, and one behind it be whole."""
+    """The first of several entries of one sync may be torn, and a later one whole."""
     disk = new_disk()
     journal = opened(disk)
     add(journal, 1)
@@ -148,7 +148,7 @@ def test_a_tail_of_which_the_disk_kept_the_wrong_half_is_cut_off() -> None:
     assert disk.file_size(FIRST_SEGMENT) == synced
 
 
-def test_damage_to_what_was_synced_is_named_and_refused() -> None:
+def test_damage_to_synced_entries_is_reported_and_stops_the_start() -> None:
     disk = new_disk()
     journal = opened(disk)
     for _ in range(3):
@@ -186,7 +186,7 @@ def behind_a_snapshot(disk: MemoryDisk) -> RaftJournal:
     return journal
 
 
-def test_where_others_vote_a_damaged_log_is_cut_and_all_that_was_acknowledged_is_promised() -> None:
+def test_with_other_voters_a_damaged_log_is_cut_and_the_end_of_lost_entries_is_recorded() -> None:
     whole = behind_a_snapshot(good := new_disk())
     last = whole.last
     paths = sorted(path for path in good.files if path.suffix == ".log")
@@ -201,7 +201,7 @@ def test_where_others_vote_a_damaged_log_is_cut_and_all_that_was_acknowledged_is
             journal = opened(disk, BEHIND_A_SNAPSHOT)
 
             if journal.damage is None:
-                assert content(journal) == content(whole), "it is in what no CRC covers and nobody reads"
+                assert content(journal) == content(whole), "it is in a field without a CRC that is not read"
                 continue
             assert str(path) in journal.damage
             assert content(journal) == content(whole)[: len(content(journal))]
@@ -215,7 +215,7 @@ def test_where_others_vote_a_damaged_log_is_cut_and_all_that_was_acknowledged_is
             assert content(opened(disk, BEHIND_A_SNAPSHOT)) == content(again)
 
 
-def test_damage_in_the_files_of_a_voter_that_runs_is_found() -> None:
+def test_damage_in_the_files_of_a_running_voter_is_found() -> None:
     behind_a_snapshot(good := new_disk())
     assert list(damage_in(DIRECTORY, good)) == []
     for path in sorted(path for path in good.files if path.suffix == ".log")[:-1]:
@@ -246,7 +246,7 @@ def test_a_crash_while_damage_is_cut_off_loses_no_promise() -> None:
     pytest.fail("it needs more steps than were tried")
 
 
-def test_a_missing_file_of_votes_is_refused_where_votes_were_given() -> None:
+def test_a_missing_quorum_state_is_an_error_if_votes_were_given() -> None:
     disk = new_disk()
     journal = opened(disk)
     add(journal, 1)
@@ -258,7 +258,7 @@ def test_a_missing_file_of_votes_is_refused_where_votes_were_given() -> None:
 
 
 @pytest.mark.parametrize("damaged", [b"", b"{", b"[]", b'{"leaderEpoch": "1"}', b"[" * 4000, b"x" * 5000])
-def test_a_damaged_file_of_votes_is_refused(damaged: bytes) -> None:
+def test_a_damaged_quorum_state_is_an_error(damaged: bytes) -> None:
     disk = new_disk()
     disk.write_file(DIRECTORY / QUORUM_STATE, damaged, sync=True)
 
@@ -267,7 +267,7 @@ def test_a_damaged_file_of_votes_is_refused(damaged: bytes) -> None:
 
 
 def of_voter(term: int = 3) -> MemoryDisk:
-    """A disk on which a voter has begun and voted."""
+    """Return the disk of a voter that has voted."""
     disk = new_disk()
     journal = opened(disk)
     add(journal, 1)
@@ -296,19 +296,19 @@ def test_a_volume_that_is_rolled_back_and_a_directory_that_stays_are_no_copies()
     assert not opened(disk).is_copied and not opened(disk.copy()).is_copied
 
 
-def test_a_backup_of_an_earlier_start_shows_in_the_same_place() -> None:
+def test_a_backup_of_an_earlier_start_is_detected_in_the_same_place() -> None:
     disk = of_voter()
     backup = disk.read_file(DIRECTORY / QUORUM_STATE)
 
     journal = opened(disk)
-    journal.sync()  # as at each start
+    journal.sync()  # as each start does
     assert journal.state == QuorumState(3, 2)
     disk.write_file(DIRECTORY / QUORUM_STATE, backup, sync=True)
 
     assert opened(disk).is_copied
 
 
-def test_an_identity_that_is_none_is_damage() -> None:
+def test_an_invalid_identity_is_damage() -> None:
     disk = new_disk()
     damaged = b'{"leaderEpoch": 1, "votedId": 1, "data_version": 1, "fileIdentity": %s}'
     for value in (b'"x"', b"7", b"null", b"[]"):
@@ -318,7 +318,7 @@ def test_an_identity_that_is_none_is_damage() -> None:
             opened(disk)
 
 
-def test_a_log_of_the_time_before_the_quorum_is_counted() -> None:
+def test_the_batches_of_a_log_from_before_the_quorum_are_counted() -> None:
     disk = new_disk()
     batches = [MetadataBatch(0, 1, 5, [setting(1), setting(2)]), MetadataBatch(2, 3, 6, [setting(3)])]
     disk.write_file(FIRST_SEGMENT, b"".join(encode_batch(batch) for batch in batches), sync=True)
@@ -332,7 +332,7 @@ def test_a_log_of_the_time_before_the_quorum_is_counted() -> None:
     assert content(opened(disk)) == [(1, 1, 2), (2, 3, 3), (3, 4, 5)]
 
 
-def test_voters_count_from_the_entry_on_that_names_them_until_it_is_cut_off() -> None:
+def test_voters_count_from_their_entry_on_until_it_is_truncated() -> None:
     disk = new_disk()
     journal = opened(disk)
     add(journal, 1)
@@ -348,14 +348,14 @@ def test_voters_count_from_the_entry_on_that_names_them_until_it_is_cut_off() ->
     assert journal.voters is None and opened(disk).voters is None
 
 
-def test_truncation_goes_back_over_files() -> None:
+def test_truncation_removes_later_files() -> None:
     disk = new_disk()
     journal = opened(disk)
     for _ in range(3):
         add(journal, 1, count=2)
         journal.sync()
         journal.begin_segment()
-    assert len(disk.list_directory(DIRECTORY)) == 4  # and quorum-state
+    assert len(disk.list_directory(DIRECTORY)) == 4  # with quorum-state
 
     journal.truncate_from(2)
     add(journal, 2)
@@ -364,7 +364,7 @@ def test_truncation_goes_back_over_files() -> None:
     assert content(journal) == content(opened(disk)) == [(1, 1, 2), (2, 2, 4)]
 
 
-def test_files_that_a_snapshot_covers_go_and_some_entries_stay_in_memory() -> None:
+def test_files_that_a_snapshot_covers_are_removed_and_some_entries_stay_in_memory() -> None:
     disk = new_disk()
     journal = RaftJournal(DIRECTORY, disk, kept_entries=1)
     journal.load(EMPTY_START)
@@ -380,8 +380,8 @@ def test_files_that_a_snapshot_covers_go_and_some_entries_stay_in_memory() -> No
     assert content(opened(disk, LogStart(5, 1, 10, VOTERS))) == [(6, 1, 12), (7, 1, 14)]
 
 
-def test_a_log_that_went_another_way_than_the_snapshot_is_dropped_at_start() -> None:
-    """The node died after the leader's snapshot was in place and before its own log was removed."""
+def test_a_log_that_diverges_from_the_snapshot_is_dropped_at_start() -> None:
+    """The node died after the leader's snapshot was stored and before its own log was removed."""
     disk = new_disk()
     journal = opened(disk)
     add(journal, 1, count=4)
@@ -396,7 +396,7 @@ def test_a_log_that_went_another_way_than_the_snapshot_is_dropped_at_start() -> 
     assert content(other) == content(opened(disk, LogStart(3, 2, 6, VOTERS))) == [(4, 3, 8)]
 
 
-def test_a_log_of_several_files_that_went_another_way_is_dropped_as_a_whole() -> None:
+def test_a_diverging_log_of_several_files_is_dropped_as_a_whole() -> None:
     disk = new_disk()
     journal = opened(disk)
     for _ in range(3):
@@ -411,7 +411,7 @@ def test_a_log_of_several_files_that_went_another_way_is_dropped_as_a_whole() ->
     assert content(opened(disk.copy(), LogStart(3, 2, 6, VOTERS))) == []
 
 
-def test_what_a_voter_lost_outlives_terms_votes_and_restarts() -> None:
+def test_the_end_of_lost_entries_survives_terms_votes_and_restarts() -> None:
     disk = new_disk()
     journal = opened(disk)
     journal.set_state(QuorumState(5, 2))

@@ -1,4 +1,4 @@
-"""Who must go when too many connections have proven nothing yet."""
+"""Too many connections that are not authenticated: the choice of the one to close."""
 
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ class Wire(NamedTuple):
 CROWD = "203.0.113.9"
 
 
-def test_a_crowd_from_one_place_pushes_out_itself() -> None:
+def test_many_connections_from_one_place_replace_each_other() -> None:
     strangers = Strangers(4)
     strangers.enter(Wire("honest", "192.0.2.1"))
 
@@ -28,7 +28,7 @@ def test_a_crowd_from_one_place_pushes_out_itself() -> None:
     assert len(strangers) == 4
 
 
-def test_who_comes_when_a_crowd_is_there_is_let_in() -> None:
+def test_a_new_connection_is_accepted_when_there_are_too_many() -> None:
     strangers = Strangers(4)
     for number in range(4):
         strangers.enter(Wire(f"c{number}", CROWD))
@@ -38,7 +38,7 @@ def test_who_comes_when_a_crowd_is_there_is_let_in() -> None:
     assert pushed_out == [Wire(f"c{number}", CROWD) for number in (1, 2, 3)]
 
 
-def test_a_crowd_from_everywhere_does_not_push_out_who_comes_from_a_voters_place() -> None:
+def test_connections_from_everywhere_do_not_replace_one_from_a_voters_place() -> None:
     strangers = Strangers(8)
     strangers.note_voter(2, "192.0.2.1")
     voters = [Wire(f"v{number}", "192.0.2.1") for number in range(VOTER_ROOM)]
@@ -50,7 +50,7 @@ def test_a_crowd_from_everywhere_does_not_push_out_who_comes_from_a_voters_place
     assert not pushed_out & set(voters) and len(strangers) == 8
 
 
-def test_a_place_counts_no_more_as_a_voters_when_the_voter_is_gone() -> None:
+def test_the_place_of_a_removed_voter_counts_like_any_other() -> None:
     strangers = Strangers(2)
     strangers.note_voter(2, "192.0.2.1")
     strangers.keep_voters({1, 3})
@@ -62,7 +62,7 @@ def test_a_place_counts_no_more_as_a_voters_when_the_voter_is_gone() -> None:
     assert former in pushed_out
 
 
-def test_who_left_takes_no_room_and_may_leave_twice() -> None:
+def test_a_connection_that_left_takes_no_room_and_may_leave_twice() -> None:
     strangers = Strangers(2)
     for number in range(50):
         assert strangers.enter(Wire(f"c{number}", CROWD)) is None
@@ -82,5 +82,5 @@ def test_who_left_takes_no_room_and_may_leave_twice() -> None:
         ("", ""),
     ],
 )
-def test_a_place_is_what_one_host_may_choose_from(host: str, place: str) -> None:
+def test_a_place_has_all_addresses_that_one_host_may_choose_from(host: str, place: str) -> None:
     assert place_of(host) == place

@@ -1,4 +1,4 @@
-"""The voter's thread ends with the task that runs it, at whatever moment that is cancelled."""
+"""The voter's thread ends with the task that runs it, even if that is cancelled at any moment."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Thread:
-    """One whose loop is made, and whose task is made on it, when the test lets it."""
+    """A thread that waits for the test before it creates its loop, and before it creates its task."""
 
     def __init__(self) -> None:
         self.may_have_a_loop = threading.Event()
@@ -60,7 +60,7 @@ async def while_it_lives(thread: Thread) -> None:
 @pytest.mark.parametrize(
     "moment", [before_there_is_a_loop, before_there_is_a_task, while_it_lives], ids=lambda one: one.__name__
 )
-def test_who_is_cancelled_leaves_no_thread_behind(moment: Callable[[Thread], Awaitable[None]]) -> None:
+def test_a_cancelled_run_leaves_no_thread_behind(moment: Callable[[Thread], Awaitable[None]]) -> None:
     thread = Thread()
 
     async def scene() -> set[threading.Thread]:

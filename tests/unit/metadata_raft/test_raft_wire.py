@@ -1,4 +1,4 @@
-"""One connection of the quorum: what is written when the other end has gone."""
+"""One connection of the quorum: writes after the other end is gone."""
 
 import asyncio
 from typing import cast
@@ -7,7 +7,7 @@ from ottla.metadata_raft.raft_wire import LinkWire
 
 
 class FailingTransport:
-    """A transport whose socket fails at the first write: it closes at once, and tells nobody in this turn."""
+    """A transport whose socket fails at the first write: it closes at once, without a callback this turn."""
 
     def __init__(self) -> None:
         self.writes = 0

@@ -72,7 +72,7 @@ def test_a_partition_moves_when_all_new_replicas_are_in_sync() -> None:
     assert after.directories == (log_dir_id(2, 0), log_dir_id(3, 0))
 
 
-def test_what_needs_no_new_replica_is_done_at_once() -> None:
+def test_a_reassignment_without_new_replicas_is_done_at_once() -> None:
     world = with_topic(0, 1, 2)
 
     move(world, [2, 1, 0])
@@ -82,10 +82,10 @@ def test_what_needs_no_new_replica_is_done_at_once() -> None:
     assert (turned.replicas, turned.leader, turned.leader_epoch) == ((2, 1, 0), 0, 0)
     after = partition(world)
     assert (after.replicas, after.isr, after.leader) == ((2, 1), (1, 2), 2)
-    assert after.leader_epoch == 1, "the leader went, so a new reign begins"
+    assert after.leader_epoch == 1, "the leader was removed, so a leader epoch begins"
 
 
-def test_a_follower_that_is_taken_away_begins_a_new_reign_too() -> None:
+def test_removing_a_follower_begins_a_new_leader_epoch_too() -> None:
     world = with_topic(0, 1, 2)
 
     move(world, [0, 1])
@@ -104,7 +104,7 @@ def test_the_replication_factor_grows() -> None:
     assert (partition(world).replicas, partition(world).adding_replicas) == ((0, 1), ())
 
 
-def test_it_may_not_change_where_the_request_says_so() -> None:
+def test_it_may_not_change_if_the_request_forbids_it() -> None:
     """KIP-860"""
     world = with_topic(0, 1)
 
@@ -129,7 +129,7 @@ def test_a_reassignment_is_cancelled() -> None:
     assert move(world, None) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
 
-def test_a_cancellation_that_would_lose_records_is_refused_unless_the_topic_allows_it() -> None:
+def test_a_cancellation_that_would_lose_records_is_rejected_unless_the_topic_allows_it() -> None:
     for allowed in ("false", "true"):
         world = with_topic(0, unclean_leader_election_enable=allowed)
         move(world, [2, 3])
@@ -146,7 +146,7 @@ def test_a_cancellation_that_would_lose_records_is_refused_unless_the_topic_allo
             assert partition(world).leader_recovery_state == RECOVERING
 
 
-def test_a_reassignment_takes_the_place_of_another() -> None:
+def test_a_reassignment_replaces_another() -> None:
     world = with_topic(0, 1)
     move(world, [2, 3])
 
@@ -158,8 +158,10 @@ def test_a_reassignment_takes_the_place_of_another() -> None:
 
 
 @pytest.mark.parametrize("again", [(1, 2), (2, 1, 0)])
-def test_a_replica_that_is_coming_is_waited_for_whoever_asks_again(again: tuple[int, ...]) -> None:
-    """Else a move would be told to be over while it has one replica in sync less than was asked for."""
+def test_a_replica_that_is_being_added_must_be_in_sync_after_another_request_too(
+    again: tuple[int, ...],
+) -> None:
+    """Otherwise a reassignment would be reported as complete with one replica in sync too few."""
     world = with_topic(0, 1)
     move(world, [1, 2])
 
@@ -173,7 +175,7 @@ def test_a_replica_that_is_coming_is_waited_for_whoever_asks_again(again: tuple[
     assert (after.adding_replicas, after.removing_replicas) == ((), ())
 
 
-def test_the_next_controller_goes_on_with_it() -> None:
+def test_the_next_controller_continues_it() -> None:
     world = with_topic(0, 1)
     move(world, [2, 1])
     world.controller = Controller(world.image, CONFIG)
@@ -184,8 +186,8 @@ def test_the_next_controller_goes_on_with_it() -> None:
     assert (partition(world).replicas, partition(world).leader) == ((2, 1), 2)
 
 
-def test_a_reassignment_that_ends_with_the_word_of_a_broker_names_the_directories_that_stay() -> None:
-    """Found by the model: an unclean election left in sync who is to stay, and the next change ends it."""
+def test_a_reassignment_that_ends_with_a_report_of_directories_has_those_that_stay() -> None:
+    """Found by the model: after an unclean election all remaining replicas are in sync, so it can end."""
     world = with_topic(0, unclean_leader_election_enable="true")
     world.start_broker(2, log_dirs=2)
     move(world, [2])
@@ -203,7 +205,7 @@ def test_a_reassignment_that_ends_with_the_word_of_a_broker_names_the_directorie
     assert (partition(world).replicas, partition(world).directories) == ((2,), (log_dir_id(2, 1),))
 
 
-def test_what_is_on_the_move_is_listed() -> None:
+def test_ongoing_reassignments_are_listed() -> None:
     world = with_topic(0, 1)
     move(world, [2, 1])
     expected = [OngoingReassignment("t", 0, (2, 1, 0), (2,), (0,))]
@@ -214,7 +216,7 @@ def test_what_is_on_the_move_is_listed() -> None:
 
 
 REFUSED = [
-    ("nobody", [], {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    ("no replicas", [], {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ("twice", [1, 1], {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ("unregistered", [0, 99], {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ("no such topic", [1], {"topic": "?"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -227,7 +229,7 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("replicas", "fields", "error"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
 )
-def test_what_cannot_be_is_refused(
+def test_invalid_reassignments_are_rejected(
     replicas: list[int] | None, fields: dict[str, str], error: ErrorCode
 ) -> None:
     world = with_topic(0, 1)
@@ -237,8 +239,8 @@ def test_what_cannot_be_is_refused(
     assert world.image.version == version
 
 
-def test_a_partition_that_is_named_twice_is_refused_the_second_time() -> None:
-    """The second would be decided on what the first changes."""
+def test_a_partition_that_is_named_twice_is_rejected_the_second_time() -> None:
+    """The second would be decided on the state before the first."""
     world = with_topic(0, 1)
     wanted = [ReassignablePartition(partition_index=0, replicas=replicas) for replicas in ([2], [0])]
 

@@ -1,4 +1,4 @@
-"""Where new partitions go."""
+"""The placement of new partitions on brokers."""
 
 from collections import Counter
 
@@ -44,7 +44,7 @@ def test_leaders_and_replicas_are_shared_evenly(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_every_partition_is_in_as_many_racks_as_can_be(seed: int) -> None:
+def test_every_partition_is_in_as_many_racks_as_possible(seed: int) -> None:
     """KIP-36"""
     racks = {0: "a", 1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
     placed = place([broker(one, rack) for one, rack in racks.items()], 60, 3, seed)
@@ -59,7 +59,7 @@ def test_the_followers_of_a_leader_are_not_always_the_same() -> None:
 
 
 @pytest.mark.parametrize("first_partition", [0, 7])
-def test_partitions_that_are_placed_together_lie_where_each_would_lie_alone(first_partition: int) -> None:
+def test_partitions_that_are_placed_together_get_the_same_brokers_as_alone(first_partition: int) -> None:
     brokers = [broker(0, "a"), broker(1, "a"), broker(2, "b"), broker(3), broker(4, "c", fenced=True)]
     seed = 2**32 - 5
 
@@ -79,7 +79,7 @@ def test_partitions_that_are_placed_together_lie_where_each_would_lie_alone(firs
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_does_not_go_round_is_led_by_those_that_lead_least(seed: int) -> None:
+def test_the_remainder_is_led_by_the_brokers_that_lead_least(seed: int) -> None:
     image = MetadataImage(topics=TopicsImage(leader_counts={0: 5, 1: 2, 2: 1, 3: 4, 4: 6}))
 
     placed = place([broker(one) for one in range(5)], 7, 3, seed, LeaderSpread(image, {}))
@@ -93,7 +93,7 @@ def test_a_share_of_the_load_counts_as_a_share_of_the_leaders(seed: int) -> None
     spread = LeaderSpread(image, {0: 600, 1: 300, 2: 200})
     brokers = [broker(one) for one in range(3)]
     leaders = []
-    for _ in range(12):  # topics of a partition each, of which nothing is known yet
+    for _ in range(12):  # topics with one partition each, without any load yet
         ((leader, *_),) = place(brokers, 1, 3, seed, spread)
         spread.add([leader])
         leaders.append(leader)
@@ -101,7 +101,7 @@ def test_a_share_of_the_load_counts_as_a_share_of_the_leaders(seed: int) -> None
     assert leaders[0] == 2 and Counter(leaders) == {1: 4, 2: 8}
 
 
-def test_a_topic_that_grows_is_led_by_those_that_lead_few_of_its_partitions() -> None:
+def test_new_partitions_of_a_topic_are_led_by_brokers_that_lead_few_of_it() -> None:
     image = MetadataImage(topics=TopicsImage(leader_counts={0: 9, 1: 1, 2: 1}))
 
     placed = place_replicas(
@@ -126,7 +126,7 @@ def test_a_fenced_broker_comes_last_in_its_rack_and_never_leads() -> None:
     assert all(replicas[1] == 2 for replicas in alone_in_its_rack), "racks count more than fences"
 
 
-def test_a_broker_that_shuts_down_gets_nothing() -> None:
+def test_a_broker_in_controlled_shutdown_gets_no_replicas() -> None:
     placed = place([broker(0), broker(1, leaves=True), broker(2)], 10, 2)
 
     assert all(set(replicas) == {0, 2} for replicas in placed)
@@ -141,7 +141,7 @@ def test_a_broker_that_shuts_down_gets_nothing() -> None:
     ],
     ids=["too few", "all fenced", "none"],
 )
-def test_too_few_brokers_are_said_so(brokers: list[BrokerImage], problem: str) -> None:
+def test_too_few_brokers_are_an_error(brokers: list[BrokerImage], problem: str) -> None:
     with pytest.raises(KafkaError) as refused:
         place(brokers, 1, 2)
 

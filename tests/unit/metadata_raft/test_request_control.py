@@ -1,4 +1,4 @@
-"""A command that is sent again is carried out once, and answered as it was then."""
+"""A command that is sent again is carried out once, and gets its first reply again."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_the_next_leader_knows_it_from_the_log_and_from_a_snapshot() -> None:
     assert create(world, "t", 0) == first
 
 
-def test_what_was_answered_is_forgotten_and_a_late_copy_refused() -> None:
+def test_answered_commands_are_forgotten_and_late_copies_rejected() -> None:
     world = MetadataWorld()
     create(world, "a", 0)
     create(world, "b", 1)
@@ -66,7 +66,7 @@ def test_what_was_answered_is_forgotten_and_a_late_copy_refused() -> None:
     assert refused.value.code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 
 
-def test_a_process_that_was_replaced_leaves_nothing_behind() -> None:
+def test_a_replaced_process_leaves_nothing_behind() -> None:
     world = MetadataWorld()
     create(world, "t", 0)
 
@@ -75,7 +75,7 @@ def test_a_process_that_was_replaced_leaves_nothing_behind() -> None:
     assert not world.image.requests
 
 
-def test_a_late_copy_of_a_command_of_a_replaced_process_is_refused() -> None:
+def test_a_late_copy_of_a_command_of_a_replaced_process_is_rejected() -> None:
     world = MetadataWorld()
     create(world, "t", 0)
     request = RequestId(world.image.brokers[0].broker_epoch, 0, 0)
@@ -89,7 +89,7 @@ def test_a_late_copy_of_a_command_of_a_replaced_process_is_refused() -> None:
     assert "t" not in world.image.topics.by_name and not world.image.requests
 
 
-def test_one_command_too_many_under_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_command_in_progress_too_many_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_control, "MAX_OPEN_REQUESTS", 2)
     world = MetadataWorld()
     create(world, "a", 0)
@@ -103,7 +103,7 @@ def test_one_command_too_many_under_way_is_refused(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_copy_of_a_command_that_changed_nothing_changes_nothing_either() -> None:
-    """The sender was told that the topic exists; a copy comes when somebody else has deleted it."""
+    """The reply was that the topic exists; a copy arrives after another client has deleted it."""
     world = MetadataWorld()
     world.submit(CreateTopics(topics=[world.topic("t", 1)]))
     told = create(world, "t", 0)
@@ -116,7 +116,7 @@ def test_a_copy_of_a_command_that_changed_nothing_changes_nothing_either() -> No
     assert create(world, "t", 1, oldest=1).topics[0].error_code == ErrorCode.NONE
 
 
-def test_a_refusal_of_the_whole_command_is_said_again() -> None:
+def test_the_error_of_a_whole_command_is_returned_again() -> None:
     world = MetadataWorld()
     request = RequestId(world.image.brokers[0].broker_epoch, 0, 0)
 
@@ -128,7 +128,7 @@ def test_a_refusal_of_the_whole_command_is_said_again() -> None:
     assert 1 in world.image.brokers
 
 
-def test_what_may_be_asked_again_is_decided_again() -> None:
+def test_a_command_that_failed_with_a_retriable_error_is_decided_again() -> None:
     world = MetadataWorld()
     request = RequestId(world.image.brokers[0].broker_epoch, 0, 0)
     listeners = [VoterListener(name="CONTROLLER", host="h", port=1)]

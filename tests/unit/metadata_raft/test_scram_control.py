@@ -1,4 +1,4 @@
-"""SCRAM credentials are set and removed as in KIP-554, and keys are those of RFC 5802 and RFC 7677."""
+"""SCRAM credentials are set and removed as in KIP-554, with the keys of RFC 5802 and RFC 7677."""
 
 import base64
 import hashlib
@@ -51,7 +51,7 @@ def alter(
     return {one.name: (one.error_code, one.error_message) for one in reply.results}
 
 
-def test_keys_check_the_exchange_of_rfc_7677() -> None:
+def test_keys_verify_the_exchange_of_rfc_7677() -> None:
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     salted = hashlib.pbkdf2_hmac("sha256", b"pencil", salt, 4096)
     nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
@@ -112,7 +112,7 @@ REFUSED: list[tuple[list[ScramDeletion | ScramUpsertion], tuple[int, str]]] = [
 @pytest.mark.parametrize(
     ("refused", "reason"), REFUSED, ids=[case[1][1] + str(len(case[0])) for case in REFUSED]
 )
-def test_what_is_wrong_with_one_user_refuses_that_user_alone(
+def test_an_invalid_change_fails_only_its_user(
     world: MetadataWorld, refused: list[ScramDeletion | ScramUpsertion], reason: tuple[int, str]
 ) -> None:
     alter(world, upsertion("known"))
@@ -123,13 +123,13 @@ def test_what_is_wrong_with_one_user_refuses_that_user_alone(
     assert {key.user for key in world.image.scram_credentials} == {"known", "carol"}
 
 
-def test_the_first_error_of_a_user_is_told(world: MetadataWorld) -> None:
+def test_the_first_error_of_a_user_is_returned(world: MetadataWorld) -> None:
     told = alter(world, upsertion(iterations=1), upsertion(), upsertion(salt=b""))
 
     assert told == {"alice": (UNACCEPTABLE, "Too few iterations")} and not world.image.scram_credentials
 
 
-def test_there_may_be_only_so_many_credentials(world: MetadataWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_credentials_is_limited(world: MetadataWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     alter(world, upsertion())
     monkeypatch.setattr(scram_control, "MAX_SCRAM_CREDENTIALS", 1)
 

@@ -1,4 +1,4 @@
-"""Access control entries, client quotas, SCRAM credentials: records, image, snapshot, and what is shown."""
+"""Access control entries, client quotas, SCRAM credentials: records, image, snapshot, and texts."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ RECORDS: list[MetadataRecord] = [
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
-def test_a_record_survives_its_bytes(record: MetadataRecord) -> None:
+def test_a_record_is_decoded_as_it_was_encoded(record: MetadataRecord) -> None:
     assert decode_record(encode_record(record)) == record
 
 
@@ -92,7 +92,7 @@ def test_the_image_has_what_was_written_and_not_removed() -> None:
     }
 
 
-def test_a_later_batch_removes_what_an_earlier_one_made() -> None:
+def test_a_later_batch_removes_what_an_earlier_one_added() -> None:
     world = MetadataWorld()
     world.append(RECORDS)
 
@@ -115,7 +115,7 @@ def test_a_snapshot_gives_the_image_again() -> None:
     assert decode_snapshot(content, empty=EMPTY, version=image.version, epoch=image.epoch) == image
 
 
-def test_what_stayed_is_shared_and_what_changed_is_told() -> None:
+def test_unchanged_parts_are_shared_and_changes_are_listed() -> None:
     world = MetadataWorld()
     world.append(RECORDS)
     before = world.image
@@ -146,7 +146,7 @@ def test_what_stayed_is_shared_and_what_changed_is_told() -> None:
     ],
     ids=["id", "entry", "no entry", "gone entry", "no credential", "gone credential"],
 )
-def test_records_that_contradict_what_is_there_are_refused(records: list[MetadataRecord]) -> None:
+def test_records_that_contradict_the_image_are_rejected(records: list[MetadataRecord]) -> None:
     delta = MetadataDelta(EMPTY)
 
     with pytest.raises(KafkaError) as refused:
@@ -156,7 +156,7 @@ def test_records_that_contradict_what_is_there_are_refused(records: list[Metadat
 
 
 def test_an_entity_that_names_a_type_twice_is_replayed_as_it_is() -> None:
-    """No controller of ours writes it, and no record may stop a node by an error that is none of Kafka's."""
+    """No controller writes it, and no record may stop a node with an error that is not a KafkaError."""
     twice = [QuotaEntityPart(entity_type="user", entity_name=name) for name in ("a", None)]
     delta = MetadataDelta(EMPTY)
 
@@ -167,7 +167,7 @@ def test_an_entity_that_names_a_type_twice_is_replayed_as_it_is() -> None:
     }
 
 
-def test_no_text_of_a_record_or_an_image_shows_what_proves_a_user() -> None:
+def test_no_text_of_a_record_or_an_image_shows_the_keys_of_a_user() -> None:
     world = MetadataWorld()
     world.append([credential()])
 

@@ -1,4 +1,4 @@
-"""Topics are created, deleted and grown as Apache Kafka does it, error by error."""
+"""Topics are created and deleted, and get partitions, with the errors of Apache Kafka."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -104,7 +104,7 @@ CREATIONS = [
 
 
 @pytest.mark.parametrize(("case", "topic", "error"), CREATIONS, ids=[case[0] for case in CREATIONS])
-def test_a_topic_is_created_or_refused(
+def test_a_topic_is_created_or_rejected(
     world: MetadataWorld, case: str, topic: dict[str, object], error: ErrorCode
 ) -> None:
     before = world.image
@@ -142,7 +142,7 @@ def test_validate_only_answers_and_changes_nothing(world: MetadataWorld) -> None
     assert world.image is before
 
 
-def test_a_name_given_twice_is_refused_and_the_others_are_made(world: MetadataWorld) -> None:
+def test_a_name_given_twice_is_rejected_and_the_others_are_created(world: MetadataWorld) -> None:
     reply = world.submit(CreateTopics(topics=[world.topic("a"), world.topic("b"), world.topic("a")]))
 
     assert [(topic.name, topic.error_code) for topic in reply.topics] == [
@@ -151,7 +151,7 @@ def test_a_name_given_twice_is_refused_and_the_others_are_made(world: MetadataWo
     ]
 
 
-def test_names_that_collide_come_into_being_by_one_command_only(world: MetadataWorld) -> None:
+def test_colliding_names_can_only_be_created_by_one_command(world: MetadataWorld) -> None:
     both = world.submit(CreateTopics(topics=[world.topic("a.b"), world.topic("a_b")]))
     assert errors(both) == [ErrorCode.NONE, ErrorCode.NONE]
     check_invariants(world.image)
@@ -168,7 +168,7 @@ def test_names_that_collide_come_into_being_by_one_command_only(world: MetadataW
 
 
 @pytest.mark.parametrize("partitions", [10_001, 2**31 - 1])
-def test_a_command_that_asks_for_too_much_is_refused_before_anything_is_made(
+def test_a_command_that_asks_for_too_much_is_rejected_before_anything_is_created(
     world: MetadataWorld, partitions: int
 ) -> None:
     with pytest.raises(KafkaError) as refused:
@@ -282,7 +282,7 @@ GROWTHS = [
 
 
 @pytest.mark.parametrize(("case", "growth", "error"), GROWTHS, ids=[case[0] for case in GROWTHS])
-def test_a_topic_grows_or_is_left_alone(
+def test_partitions_are_added_or_the_topic_stays(
     world: MetadataWorld, case: str, growth: NewPartitions, error: ErrorCode
 ) -> None:
     reply = world.submit(CreatePartitions(topics=[growth]))
@@ -293,7 +293,7 @@ def test_a_topic_grows_or_is_left_alone(
     assert world.image.topics.partition(TopicPartition("old", expected)) is None
 
 
-def test_growth_to_two_billion_partitions_is_refused_at_once(world: MetadataWorld) -> None:
+def test_two_billion_partitions_are_rejected_at_once(world: MetadataWorld) -> None:
     with pytest.raises(KafkaError) as refused:
         world.submit(CreatePartitions(topics=[NewPartitions(name="old", count=2**31 - 1)]))
 
@@ -323,7 +323,7 @@ def test_an_old_image_stays_as_it_was(world: MetadataWorld) -> None:
     assert len(before.topics.by_name["old"].partitions) == 2
 
 
-def test_more_than_a_command_may_have_records_is_refused_before_it_is_looked_at() -> None:
+def test_too_many_records_are_rejected_before_the_command_is_decided() -> None:
     world = MetadataWorld()
     unknown = TopicReference(name="unknown")
 
@@ -333,7 +333,7 @@ def test_more_than_a_command_may_have_records_is_refused_before_it_is_looked_at(
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_of_very_many_partitions_those_that_lie_alike_share_what_is_known_of_them(
+def test_equally_placed_partitions_share_their_replicas(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = MetadataWorld(brokers=3)
@@ -353,7 +353,7 @@ def test_of_very_many_partitions_those_that_lie_alike_share_what_is_known_of_the
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
-def test_the_entry_of_very_many_partitions_is_known_to_fit_without_being_made(replicas: int) -> None:
+def test_the_entry_of_very_many_partitions_is_known_to_fit_without_being_encoded(replicas: int) -> None:
     world = MetadataWorld(brokers=3)
     made = world.topic("large", 9_900, replicas, configs=[("retention.ms", "1000")])
     records = topic_control.create_topics(world.image, CreateTopics(topics=[made]), CONFIG).records

@@ -1,4 +1,4 @@
-"""The voters of the quorum as records, one at a time."""
+"""Voters of the quorum are added and removed by records, one at a time."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ def add(voter_id: int) -> AddRaftVoter:
 
 
 def of_one() -> MetadataWorld:
-    """A quorum of node 0."""
+    """Return a world with a quorum of node 0."""
     world = MetadataWorld()
     world.submit(add(0))
     world.controller.commit(world.image)
@@ -34,7 +34,7 @@ def refusal(world: MetadataWorld, command: Command) -> ErrorCode:
     return refused.value.code
 
 
-def test_voters_come_and_go_one_at_a_time() -> None:
+def test_voters_are_added_and_removed_one_at_a_time() -> None:
     world = of_one()
 
     world.submit(add(2))
@@ -49,7 +49,7 @@ def test_voters_come_and_go_one_at_a_time() -> None:
     assert world.image.voters[0].endpoints["CONTROLLER"].port == 9093
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_invalid_changes_are_rejected() -> None:
     world = of_one()
 
     assert refusal(world, add(0)) is ErrorCode.DUPLICATE_VOTER
@@ -74,7 +74,7 @@ def test_the_first_change_starts_from_the_configuration() -> None:
     assert [voter.voter_id for voter in world.image.voters] == [0, 1, 2]
 
 
-def test_a_change_that_was_given_up_is_not_waited_for() -> None:
+def test_a_discarded_change_is_not_waited_for() -> None:
     world = of_one()
     committed = world.image
     world.submit(add(1))
