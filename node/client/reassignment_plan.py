@@ -40,7 +40,8 @@ def plan_as_text(assignment: Assignment) -> str:
 
 
 def parse_plan(content: bytes) -> dict[TopicPartition, list[int]]:
-    """Return the brokers of each partition of a plan; ValueError with the reason for what is no plan."""
+    """Return the brokers of each partition in a plan; ValueError with the reason if it is not a valid plan.
+    """
     entries = _entries(content, "partitions")
     found: dict[TopicPartition, list[int]] = {}
     for entry in entries:
@@ -69,7 +70,7 @@ def parse_plan(content: bytes) -> dict[TopicPartition, list[int]]:
 
 
 def parse_topics(content: bytes) -> list[str]:
-    """Return the topics of a file of topics to move; ValueError with the reason for what is none."""
+    """Return the topics in a file of topics to move; ValueError with the reason if it is not a valid file."""
     found: dict[str, None] = {}
     for entry in _entries(content, "topics"):
         topic = entry.get("topic")
@@ -105,9 +106,9 @@ def _is_id(value: object) -> TypeGuard[int]:
 def propose(
     current: Assignment, racks: Mapping[int, str | None], seed: int
 ) -> dict[TopicPartition, list[int]]:
-    """Return new brokers for all partitions, spread over racks and brokers as those of a new topic are.
+    """Return new brokers for all partitions, spread over racks and brokers like those of a new topic.
 
-    Each topic keeps the number of replicas of its first partition, as with Kafka's tool. Refused if there are
+    Each topic keeps the number of replicas of its first partition, as in Kafka's tool. Refused if there are
     too few brokers.
     """
     brokers = [_broker(broker_id, rack) for broker_id, rack in sorted(racks.items())]

@@ -1,4 +1,6 @@
-"""The records before an offset are deleted (DeleteRecords, KIP-107): the start of a partition moves up."""
+"""Deletes the records before an offset (DeleteRecords, KIP-107): the log start offset of a partition moves
+up.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -69,7 +71,7 @@ async def trim(
 
 
 async def delete_records(client: Client, before: Mapping[TopicPartition, int]) -> Answers[int]:
-    """Delete the records before these offsets; return the first offset that each partition has now."""
+    """Delete the records before these offsets; return the new log start offset of each partition."""
 
     async def ask(leader: int, mine: Sequence[TopicPartition]) -> Mapping[TopicPartition, int | KafkaError]:
         by_topic: dict[str, list[DeleteRecordsPartition]] = {}
