@@ -1,4 +1,4 @@
-"""`ottla acl ...`: the commands and options; `acl_words` reads them, `acl_commands` does what they say."""
+"""`ottla acl ...`: the commands and their options; `acl_words` parses them, `acl_commands` runs them."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -261,7 +261,7 @@ def acl_delete(
         cluster,
         delegation_token,
         user_principal,
-        # As kafka-acls: a deletion spares the prefixes of that name, unless they are meant.
+        # As in kafka-acls: a deletion keeps prefixed ACLs of that name, unless --pattern-type selects them.
         pattern_type or ("literal" if is_named else "any"),
         operation,
         host,
@@ -382,7 +382,7 @@ def _selection(
 
 
 def _confirm() -> None:
-    """Go on if the user agrees; else end the command."""
+    """Ask for confirmation; end the command if the user declines."""
     if not typer.confirm("Delete them?", err=True):
         print("nothing was deleted", file=sys.stderr)
         raise typer.Exit(EXIT_FAILURE)

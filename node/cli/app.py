@@ -1,5 +1,6 @@
-"""`ottla`: the command line. This page and the modules `*_app` have the commands and their words. What they
-do is imported when it is needed, so that `--help` answers at once and a node carries nothing that only a
+"""`ottla`: the command line. This module and the modules `*_app` define the commands and their options.
+
+The code of a command is imported when it runs, so that `--help` is fast and a node loads nothing that only a
 client needs. Other packages add commands of their own (`added_commands`).
 """
 
@@ -88,7 +89,7 @@ from ottla.node.cli.user_app import user
 from ottla.node.client.refusal import Refused
 from ottla.node.tools.closed_pipe import end_quietly, is_of_output, output_refused
 
-if TYPE_CHECKING:  # loaded late, with what is asked of a cluster
+if TYPE_CHECKING:  # imported late, with the client
     from ottla.node.cli.record_commands import PrintOptions
     from ottla.node.client.cluster_client import Client
 
@@ -461,7 +462,7 @@ def _consume_shared(
     printing: "PrintOptions",
     client: "Callable[[], Client]",
 ) -> None:
-    """`ottla consume --share`: check what goes together, then read."""
+    """Check that the options of `ottla consume --share` fit together, then consume."""
     import ottla.node.cli.share_commands as commands
     from ottla.node.cli.record_commands import open_output, printer_of
     from ottla.node.cli.record_worker import RecordWorker
@@ -586,12 +587,12 @@ def doctor(
 
 
 def main() -> int:
-    """Run `ottla` with the process's arguments; the exit code."""
+    """Run `ottla` with the arguments of the process; return the exit code."""
     try:
         code = _invoke()
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader of the pipe has ended
         return end_quietly()
     except CommandError as error:
         return _complain(str(error), error.exit_code)
@@ -609,7 +610,7 @@ def main() -> int:
         end_quietly()
         return _complain(output_refused(error), EXIT_FAILURE)
     except Exception as error:
-        show = getattr(error, "show", None)  # click's own: bad usage
+        show = getattr(error, "show", None)  # an error of click: bad usage
         if show is None:
             raise
         show()
@@ -621,7 +622,7 @@ def _invoke() -> object:
     try:
         return app(prog_name=PROGRAM, standalone_mode=False)
     except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # the library ends with 1 then
+        if isinstance(end.__context__, BrokenPipeError):  # click turns it into exit code 1
             raise end.__context__ from None
         raise
     finally:
@@ -629,7 +630,7 @@ def _invoke() -> object:
 
 
 def _complain_of_group(group: BaseExceptionGroup[BaseException]) -> int:
-    """What a task group reports: the first error that has words."""
+    """Print the first error of a task group that has a message."""
     for error in group.exceptions:
         if isinstance(error, KafkaError):
             return _complain(explain(error), 1)
@@ -644,7 +645,7 @@ def _complain_of_group(group: BaseExceptionGroup[BaseException]) -> int:
 
 
 def _complain_of_refusal(error: Refused) -> int:
-    from ottla.logstore.words.escaped_text import escape_controls  # it may name what users chose
+    from ottla.logstore.words.escaped_text import escape_controls  # it may contain names that users chose
 
     return _complain(escape_controls(str(error)), EXIT_FAILURE)
 

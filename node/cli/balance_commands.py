@@ -1,4 +1,5 @@
-"""`ottla cluster balance`: the plan, its beginning, its progress, its end. Each returns the exit code."""
+"""`ottla cluster balance`: shows the plan, starts it, follows it and cancels it. Each returns the exit code.
+"""
 
 import asyncio
 import sys
@@ -19,7 +20,7 @@ _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 async def plan(client: Client, *, shows_all: bool, as_json: bool) -> int:
-    """Show what would move."""
+    """Print the moves of the plan."""
     async with client:
         settings = await balance.read_settings(client)
         made = await balance.make_plan(client.renewed(), settings)
@@ -37,7 +38,7 @@ async def plan(client: Client, *, shows_all: bool, as_json: bool) -> int:
 
 
 async def execute(client: Client, *, waits: bool, as_json: bool) -> int:
-    """Have the cluster balance itself, and wait for it unless told otherwise."""
+    """Start a balance, and wait for its end if `waits`."""
     async with client:
         await balance.begin(client)
         if not waits:
@@ -48,7 +49,7 @@ async def execute(client: Client, *, waits: bool, as_json: bool) -> int:
             status = await balance.status(client.renewed())
             is_on = status.settings.is_requested or bool(status.moving)
             is_seen = is_seen or is_on
-            # The broker that is asked may hear of the wish later than the controller.
+            # The broker that answers may apply the request later than the controller.
             if not is_on and (is_seen or time.monotonic() - began_s > LAG_S):
                 break
             said = f"{len(status.moving)} partitions move, {len(status.plan.moves)} are left"
@@ -61,7 +62,7 @@ async def execute(client: Client, *, waits: bool, as_json: bool) -> int:
 
 
 async def status(client: Client, *, as_json: bool) -> int:
-    """Show what moves now, and what is left."""
+    """Print the current moves and the number of those that are left."""
     async with client:
         found = await balance.status(client)
     settings, moving = found.settings, found.moving
@@ -91,7 +92,7 @@ async def status(client: Client, *, as_json: bool) -> int:
 
 
 async def cancel(client: Client, *, as_json: bool) -> int:
-    """Begin nothing more, and take back what moves."""
+    """Stop the balance and cancel the current moves."""
     async with client:
         is_enabled = (await balance.read_settings(client)).is_enabled
         moved = await balance.cancel(client.renewed())
@@ -131,7 +132,7 @@ def _print_shares(made: BalancePlan) -> None:
 
 
 def _in_words(made: BalancePlan, settings: BalanceSettings) -> str:
-    """Return how much is moved, and how long that takes."""
+    """Return the size of the plan and the least time that it takes, as text."""
     seconds = made.least_s(settings.max_bytes_per_second)
     return (
         f"\n{len(made.moves)} partitions change, {_size(made.copied_bytes)} are copied: at least"

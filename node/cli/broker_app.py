@@ -1,4 +1,4 @@
-"""`ottla broker ...`: the commands and their words."""
+"""`ottla broker ...`: the commands and their options."""
 
 from typing import Annotated
 

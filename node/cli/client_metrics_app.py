@@ -1,4 +1,4 @@
-"""`ottla client-metrics ...`: which of their metrics clients push (KIP-714)."""
+"""`ottla client-metrics ...`: the subscriptions to metrics that clients push (KIP-714)."""
 
 from typing import Annotated
 

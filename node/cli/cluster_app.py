@@ -1,4 +1,4 @@
-"""`ottla cluster ...`, `ottla quorum ...`: the commands and their words."""
+"""`ottla cluster ...` and `ottla quorum ...`: the commands and their options."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`ottla group ...`: the commands and their words; `group_commands` does what they say."""
+"""`ottla group ...`: the commands and their options; `group_commands` runs them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -294,7 +294,7 @@ def group_reset(
 
 
 def _target(groups: list[str], choices: "dict[str, bool | int | str | Path | None]") -> "Target":
-    """Where to, by the one option that was given."""
+    """Return the target of the one option that was given."""
     import ottla.node.cli.group_commands as commands
     from ottla.node.client import group_reset
     from ottla.node.client.group_offsets import Edge, ShiftBy, ToOffset
