@@ -1,4 +1,4 @@
-"""`ottla perf ...`: the commands and their words; `perf_commands` does what they say."""
+"""`ottla perf ...`: the commands and their options; `perf_commands` runs them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +9,7 @@ from ottla.node.cli.command_options import Bootstrap, CommandConfig, Name, Outpu
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 from ottla.node.cli.record_options import ACKS, Acks, WithCompression
 
-if TYPE_CHECKING:  # loaded late, with what is asked of a cluster
+if TYPE_CHECKING:  # imported late, with the client
     from ottla.node.cli.perf_commands import NewTopic
 
 perf = typer.Typer(no_args_is_help=True, help="Measure how fast a cluster takes and gives records.")

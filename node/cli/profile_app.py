@@ -1,4 +1,4 @@
-"""`ottla profile ...`: the commands and their words; `profile_commands` does what they say."""
+"""`ottla profile ...`: the commands and their options; `profile_commands` runs them."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`ottla quota ...`: the commands and their words; `quota_commands` does what they say."""
+"""`ottla quota ...`: the commands and their options; `quota_commands` runs them."""
 
 from typing import Annotated
 

@@ -7,10 +7,10 @@ import typer
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
-MAX_TIMESTAMP_MS = 2**63 - 1  # what a record can carry
+MAX_TIMESTAMP_MS = 2**63 - 1  # the largest in a record
 
-# Of `ottla produce`.
-ACKS: Final = {"all": -1, "1": 1, "0": 0}  # as the protocol numbers them
+# Options of `ottla produce`.
+ACKS: Final = {"all": -1, "1": 1, "0": 0}  # as in the protocol
 KeySeparator = Annotated[
     str | None,
     typer.Option("--key-separator", "-K", help="text that separates the key from the value in each line"),
@@ -64,7 +64,7 @@ CreateTopic = Annotated[
     typer.Option("--create-topic", help="create the topic with the cluster's defaults if it does not exist"),
 ]
 
-# Of `ottla consume`.
+# Options of `ottla consume`.
 AsGroup = Annotated[
     str | None, typer.Option("--group", "-g", help="join this group and start at its committed offsets")
 ]

@@ -1,4 +1,4 @@
-"""`ottla secure ...`: the commands and their words."""
+"""`ottla secure ...`: the commands and their options."""
 
 from pathlib import Path
 from typing import Annotated

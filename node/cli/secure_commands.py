@@ -1,4 +1,4 @@
-"""`ottla secure ...`: the directory of keys and certificates of a secured cluster, made by hand."""
+"""`ottla secure ...`: creates the directory of keys and certificates of a secured cluster."""
 
 import os
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from ottla.node.settings.secure_settings import SECURE, SECURE_DIR, SecureFiles
 
 
 def init(directory: Path, *, nodes: int, hosts: Sequence[str], bootstrap: str, as_json: bool) -> None:
-    """Make what is missing of a directory for nodes 0 to `nodes` - 1, and say what is there."""
+    """Create the missing files of a directory for nodes 0 to `nodes` - 1, and print all of them."""
     files = SecureFiles(directory)
     try:
         names = [*LOCAL_HOSTS, *map(checked_host, hosts)]

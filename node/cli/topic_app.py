@@ -1,4 +1,4 @@
-"""`ottla topic ...`: the commands and their words; `topic_commands` does what they say."""
+"""`ottla topic ...`: the commands and their options; `topic_commands` runs them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -415,7 +415,7 @@ def topic_reassign(
 
 
 def _check_goes_with(option: str, is_given: bool, others: Mapping[str, bool]) -> None:
-    """CommandError for an option that needs another one."""
+    """Raise CommandError for an option that is given without the one it needs."""
     needing = next((other for other, is_other_given in others.items() if is_other_given), None)
     if needing is not None and not is_given:
         raise CommandError(f"{needing} needs {option}.", EXIT_USAGE)

@@ -1,4 +1,4 @@
-"""`ottla user ...`: the commands and their words; `user_commands` does what they say."""
+"""`ottla user ...`: the commands and their options; `user_commands` runs them."""
 
 from typing import Annotated
 

@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.client.cluster_client import CUT_OFF_PATIENCE_S, MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client
 
-AT_ONCE: Final = 16  # brokers
+AT_ONCE: Final = 16  # brokers asked at the same time
 ANSWER_S: Final = 5.0  # a broker that takes longer is asked again: it may be fenced by then
 R = TypeVar("R")
 Ask = Callable[[Client, int], Awaitable[R]]

@@ -74,8 +74,9 @@ async def describe_cluster(client: Client) -> DescribeClusterResponse:
 
 
 async def may_describe(client: Client) -> bool:
-    """Return True if the client may describe the cluster, or if the server does not say; never an error for
-    it.
+    """Return True if the client may describe the cluster, or if the server does not say.
+
+    The response has the authorized operations even if this one is not among them, so nothing is denied.
     """
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
     connection = await client.any_node()

@@ -108,8 +108,7 @@ def is_same_json(one: Any, other: Any) -> bool:
 
 
 def dump_json(content: Any) -> bytes:
-    """Return compact JSON for a result of `load_json`; ValueError if it is nested deeper than `MAX_NESTING`.
-    """
+    """Return compact JSON for a result of `load_json`; ValueError if it is nested deeper than `MAX_NESTING`."""
     try:
         return orjson.dumps(content)
     except TypeError:  # an integer beyond 64 bits, many levels, or a text with a lone surrogate
@@ -129,9 +128,7 @@ def _load_exactly(document: bytes | bytearray, error: orjson.JSONDecodeError | N
     is_plain = error is None and _MINUS_ZERO.search(document) is None
     try:
         loaded = _load(document, _KEEPING if is_plain else _JUDGING)
-        if (
-            error is not None
-        ):  # unlike orjson, json accepts lone surrogates
+        if error is not None:  # unlike orjson, json accepts lone surrogates
             dump_json(loaded)
     except UnicodeDecodeError as failure:
         raise refusal(document, failure) from None

@@ -48,8 +48,7 @@ MAY_BE_STORED: Final = frozenset(
 
 
 class ProducerRecord(NamedTuple):
-    """A record to send; if `partition` is None its key selects the partition, and without a key any will do.
-    """
+    """A record to send; if `partition` is None its key selects the partition, and without a key any will do."""
 
     key: bytes | None
     value: bytes | None
@@ -322,8 +321,7 @@ class Producer:
     async def _send_once(
         self, client: Client, encoded: dict[TopicPartition, _Batch]
     ) -> dict[TopicPartition, _Failure]:
-        """Send to all leaders at once; remove stored batches from `encoded`. Return the errors of the others.
-        """
+        """Send to all leaders at once; remove stored batches from `encoded`. Return the errors of the others."""
         by_leader: dict[int, list[TopicPartition]] = {}
         failures: dict[TopicPartition, _Failure] = {}
         try:
@@ -402,8 +400,7 @@ class Producer:
         return failures
 
     def _acknowledge(self, batch: _Batch, base_offset: int = -1) -> None:
-        """Count a stored batch; its offset is unknown for a duplicate, since the leader does not return it.
-        """
+        """Count a stored batch; its offset is unknown for a duplicate, since the leader does not return it."""
         self.acknowledged += batch.records_count
         self.acknowledged_bytes += batch.size_bytes
         number = batch.partition.partition

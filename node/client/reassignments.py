@@ -19,8 +19,7 @@ class ReplicaProgress(NamedTuple):
 
 
 class MoveProgress(NamedTuple):
-    """A partition that is being reassigned. The leader still accepts records, so its size may grow meanwhile.
-    """
+    """A partition that is being reassigned. The leader still accepts records, so its size may grow meanwhile."""
 
     partition: TopicPartition
     leader: int

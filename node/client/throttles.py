@@ -100,8 +100,7 @@ async def set_throttles(
             raise Refused(f"Broker {broker_id} is fenced, so its limits cannot be set; start it first.")
     living = sorted(one.broker_id for one in brokers if not one.is_fenced)
     await topic_admin.describe_topics(client, list(topics))
-    # Topics first; the order does no harm, since a topic without a rate is not throttled, nor a rate without
-    # topics.
+    # Safe to interrupt: a topic without a rate has no effect, nor has a rate without a topic.
     for name in topics:
         await _alter(
             client,
