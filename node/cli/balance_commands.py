@@ -1,4 +1,4 @@
-"""`ottla cluster balance`: shows the plan, starts it, follows it and cancels it. Each returns the exit code."""
+"""`ottla cluster balance`: shows the plan, starts, follows and cancels it. Each returns the exit code."""
 
 import asyncio
 import sys

@@ -36,7 +36,7 @@ _SPECIAL: Final = re.compile(r"[\\\s=:#!]")
 
 
 def check_overrides(overrides: Sequence[str]) -> None:
-    """Print a warning for each setting without effect; CommandError for an invalid one, as in `ottla start`."""
+    """Print a warning for each setting without effect; CommandError for an invalid one, as `ottla start`."""
     try:
         texts = parse_overrides(overrides)
         refuse_unknown(texts)
@@ -56,7 +56,7 @@ def check_overrides(overrides: Sequence[str]) -> None:
 
 
 def override_lines(overrides: Sequence[str]) -> list[str]:
-    """Return the overrides as lines of a properties file, escaped so that any characters keep their meaning."""
+    """Return the overrides as lines of a properties file, escaped so that any character keeps its meaning."""
     return [f"{_escaped(name)}={_escaped(value)}" for name, value in parse_overrides(overrides).items()]
 
 

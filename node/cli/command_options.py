@@ -104,7 +104,7 @@ def result_of(work: Callable[[], Coroutine[Any, Any, R]]) -> R:
 
 
 def client_of(bootstrap: str | None, command_config: Path | None, timeout: float) -> "Client":
-    """Return the client of a command, which warns of nodes that are cut off from the quorum or do not answer."""
+    """Return the client of a command. It warns of nodes that are cut off from the quorum or do not answer."""
     from ottla.node.cli.command_config import connection_of
 
     return _client(connection_of(bootstrap, command_config), timeout)

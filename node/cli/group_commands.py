@@ -162,7 +162,7 @@ async def _of_each(
 async def _lags(
     client: Client, view: GroupView, topics: Topics, *, with_age: bool
 ) -> dict[TopicPartition, PartitionLag]:
-    """Return the lag of all partitions that the group committed or reads; of these topics, if any are named."""
+    """Return the lag of all partitions that the group committed or reads; only of these topics, if any."""
 
     def is_wanted(partition: TopicPartition) -> bool:
         return not topics or _is_of(partition, topics)
@@ -249,7 +249,7 @@ def _too_late(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetOptions:
-    """The options of `ottla group reset`; topics of None are all topics with committed offsets of the group."""
+    """The options of `ottla group reset`; topics of None are all with committed offsets of the group."""
 
     group_ids: tuple[str, ...]
     every: bool

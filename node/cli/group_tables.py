@@ -247,7 +247,7 @@ def _place_as_json(one: TopicPartition, lag: PartitionLag) -> dict[str, Any]:
 
 
 def total_lag(lags: Lags) -> tuple[int, int | None]:
-    """Return the lag of all partitions in records, and the greatest age in ms; None if all ages are unknown."""
+    """Return the lag of all partitions in records, and the greatest age in ms, None if all are unknown."""
     ages = [lag.age_ms for lag in lags.values() if lag.age_ms is not None]
     return sum(lag.records or 0 for lag in lags.values()), max(ages, default=None)
 

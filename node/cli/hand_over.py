@@ -69,6 +69,6 @@ async def _is_alone(client: Client, node_id: int) -> bool:
 
 
 async def _is_out(client: Client, node_id: int) -> bool:
-    """Return True if other brokers lead all its partitions: the controller then fences a broker that leaves."""
+    """Return True if others lead all its partitions: only then the controller fences a broker that leaves."""
     cluster = await cluster_admin.describe_cluster(client)
     return all(one.broker_id != node_id or one.is_fenced for one in cluster.brokers)

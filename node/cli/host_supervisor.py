@@ -26,7 +26,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def _end_with_parent() -> None:
-    """Make the kernel end this process if the supervisor is killed, since no other process would (prctl(2))."""
+    """Make the kernel end this process if the supervisor is killed; no other process would (prctl(2))."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

@@ -307,7 +307,7 @@ def _usable_homes(nodes: int, *, base_port: int, data: Path, is_secure: bool = F
 
 
 def _refuse_data_of_one_node(data: Path) -> None:
-    """Raise CommandError for a directory with the data of a single node: no node of the cluster would own it."""
+    """Raise CommandError for the data directory of a single node, which no node of the cluster would use."""
     if any((data / name).exists() for name in (META_PROPERTIES, LOCK_FILE)):
         raise CommandError(
             f"{data} holds the data of a single node started by `ottla start`: choose another --data."
@@ -329,7 +329,7 @@ def _voters(nodes: int) -> int:
 
 
 def _ports_of(is_secure: bool) -> int:
-    """Return the number of ports per node: for clients, controllers and REST, and if secured one for nodes."""
+    """Return the number of ports per node: for clients, controllers and REST; if secured, one for nodes."""
     return 4 if is_secure else 3
 
 
@@ -351,7 +351,7 @@ def _make_keys(data: Path, homes: Sequence[NodeHome], base_port: int) -> None:
 
 
 def _refuse_other_security(first: NodeHome, is_secure: bool) -> None:
-    """Raise CommandError if a cluster would be started less secure than before, or without an administrator."""
+    """Raise CommandError if a cluster would start less secure than before, or without an administrator."""
     path = first.properties
     if not path.exists():
         return
@@ -413,7 +413,7 @@ def stop_requests() -> Iterator[list[int]]:
 
 
 def wait_until_ready(nodes: Sequence[NodeProcess], requested: Sequence[int]) -> None:
-    """Wait until each node has printed READY or a stop is requested; CommandError names a node that failed."""
+    """Wait until all nodes have printed READY or a stop is requested; CommandError if a node failed."""
     deadline_s = time.monotonic() + START_TIMEOUT_S
     with selectors.DefaultSelector() as selector:
         for node in nodes:

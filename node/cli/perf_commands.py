@@ -66,7 +66,7 @@ class ProduceLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumeLoad:
-    """The records that `ottla perf consume` reads; if `records` is None, all up to the log ends at its start."""
+    """The records that `ottla perf consume` reads; if `records` is None, all up to the current log ends."""
 
     topic: str
     records: int | None

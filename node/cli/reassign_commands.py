@@ -91,7 +91,7 @@ async def check_moved(client: Client, wanted: Mapping[TopicPartition, Sequence[i
 
 
 async def assignment(client: Client, topics: Sequence[str]) -> dict[TopicPartition, list[int]]:
-    """Return the brokers of each partition; one that is being reassigned has both the old and the new ones."""
+    """Return the brokers of each partition; if it is being reassigned, both the old and the new ones."""
     return {
         TopicPartition(topic.name or "", one.partition_index): list(one.replica_nodes)
         for topic in await topic_admin.describe_topics(client, topics)

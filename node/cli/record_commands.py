@@ -548,7 +548,7 @@ class OffsetSpec:
 
 
 def parse_offset_spec(text: str) -> OffsetSpec:
-    """Parse `beginning`, `end`, `42`, `-10`, `@1700000000000`, `@2026-01-31T12:00:00Z`; ValueError otherwise."""
+    """Parse `beginning`, `end`, `42`, `-10`, `@1700000000000`, `@2026-01-31T12:00:00Z`; else ValueError."""
     if text in ("beginning", "start", "earliest"):
         return OffsetSpec(timestamp=topic_admin.EARLIEST)
     if text in ("end", "latest"):

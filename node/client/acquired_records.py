@@ -135,7 +135,7 @@ class AcquiredCursor:
                 yield SharedRecord(self._partition, record, count)
 
     def _settle(self, last_offset: int, kind: AcknowledgeType) -> list[tuple[int, int]]:
-        """Acknowledge the acquired offsets up to `last_offset` that were not returned; return their ranges."""
+        """Acknowledge the offsets up to `last_offset` that were not returned yet; return their ranges."""
         settled: list[tuple[int, int]] = []
         while self._ranges and self._ranges[-1][0] <= last_offset:
             first, last, count = self._ranges.pop()

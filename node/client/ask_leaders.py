@@ -44,7 +44,7 @@ class Answers(Generic[R]):
 
 
 def briefly(client: Client) -> Client:
-    """Return the client for a look-up that may miss partitions; it leaves half of the time for what follows."""
+    """Return the client for a look-up that may miss partitions; half of the time is left for what follows."""
     return client.until(client.deadline.share(2).within(ELECTION_S))
 
 

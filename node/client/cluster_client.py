@@ -333,7 +333,7 @@ class Client:
         return await self.retry(lambda: self.look_up_topic(name))
 
     async def look_up_topic(self, name: str) -> Topic:
-        """Return the current metadata of a topic from one request: for an attempt that is retried as a whole."""
+        """Return the current metadata of a topic by one request, for attempts that are retried as a whole."""
         response = await self.refresh([name])
         found = next((topic for topic in response.topics if topic.name == name), None)
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else found.error_code

@@ -142,7 +142,7 @@ def _lacking(one: PartitionState) -> frozenset[int]:
 
 
 def _crowded(states: Sequence[PartitionState], racks: Mapping[int, str | None]) -> list[TopicPartition]:
-    """Return the partitions that are in fewer racks than they could be; none unless each broker has a rack."""
+    """Return the partitions that are in fewer racks than possible; none unless each broker has a rack."""
     if not all(racks.values()):
         return []
     most = len(set(racks.values()))

@@ -130,7 +130,7 @@ class Consumer:
         return fetched
 
     def lasting(self, seconds: float) -> dict[TopicPartition, KafkaError]:
-        """Return the partitions that were unreadable for longer than `seconds`, with the last error of each."""
+        """Return the partitions that were unreadable for longer than this, with the last error of each."""
         now_s = time.monotonic()
         return {
             one: error for one, error in self.problems.items() if now_s - self._failing_since_s[one] > seconds
@@ -297,7 +297,7 @@ async def fetch_once(
     wait_ms: int = FETCH_WAIT_MS,
     isolation: int = READ_UNCOMMITTED,
 ) -> dict[TopicPartition, PartitionData]:
-    """Return the response of a node for these partitions at these offsets; its errors are left to the caller."""
+    """Return a node's response for these partitions at these offsets; its errors are left to the caller."""
     by_topic: dict[str, list[FetchPartition]] = {}
     for (name, number), offset in positions.items():
         wanted = FetchPartition(

@@ -31,7 +31,7 @@ _MAX_INT64: Final = 2**63 - 1
 
 
 class DeadLetter(NamedTuple):
-    """The origin of a record that a share group gave up on, and the reason; None for what the headers lack."""
+    """The origin of a record that a share group gave up on, and the reason; None for missing headers."""
 
     group_id: str
     origin: TopicPartition
@@ -83,7 +83,7 @@ def own_headers(headers: Headers) -> Headers:
 
 
 def has_copy(letter: Record) -> bool:
-    """Return True if a dead letter has content of its record; without any, it may only describe its origin."""
+    """Return True if a dead letter has content of its record; without any, it may only name its origin."""
     return letter.key is not None or letter.value is not None or bool(own_headers(letter.headers))
 
 

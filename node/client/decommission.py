@@ -148,7 +148,7 @@ async def is_stopped(client: Client, broker_id: int) -> bool:
 
 
 async def progress(client: Client, broker_id: int) -> Progress:
-    """Return the progress of a decommission; Refused if there is no such broker, as when it is unregistered."""
+    """Return the progress of a decommission; Refused if there is no such broker, as at its end."""
     cluster = await cluster_admin.describe_cluster(client)
     found = find_broker(cluster.brokers, broker_id)
     held = await held_partitions(client, broker_id)

@@ -108,7 +108,7 @@ def is_same_json(one: Any, other: Any) -> bool:
 
 
 def dump_json(content: Any) -> bytes:
-    """Return compact JSON for a result of `load_json`; ValueError if it is nested deeper than `MAX_NESTING`."""
+    """Return compact JSON of a result of `load_json`; ValueError if it is nested beyond `MAX_NESTING`."""
     try:
         return orjson.dumps(content)
     except TypeError:  # an integer beyond 64 bits, many levels, or a text with a lone surrogate

@@ -528,7 +528,7 @@ async def delete_offsets(
 
 
 async def delete_topic_offsets(client: Client, group_id: str, topic: str) -> None:
-    """Delete the offsets of a topic from a group of any type; KafkaError if it fails or the group has none."""
+    """Delete a group's offsets of a topic, whatever its type; KafkaError if it fails or there are none."""
     if (await describe_group(client, group_id)).group_type == SHARE:
         code, message = (await delete_share_starts(client, group_id, [topic]))[topic]
         check(code, message, f"the start offsets of {topic} in group {group_id}")

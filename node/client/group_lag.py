@@ -31,7 +31,7 @@ GROUPS_A_REQUEST: Final = 10  # the response, with each partition of each group,
 
 
 class PartitionLag(NamedTuple):
-    """The committed offset and the log end of a partition; None if unknown, as without a commit or a leader."""
+    """The committed offset and the log end of a partition; None if unknown: no commit, or no leader."""
 
     committed: int | None
     end: int | None
@@ -53,7 +53,7 @@ class PartitionLag(NamedTuple):
 
 
 class GroupLag(NamedTuple):
-    """The lag of a group over several partitions: the sum in records, and the longest in time; None: unknown."""
+    """The lag of a group over several partitions: the sum in records, and the longest in time, if known."""
 
     records: int | None
     age_ms: int | None
@@ -67,7 +67,7 @@ async def of_group(
     is_wanted: Callable[[TopicPartition], bool],
     with_age: bool,
 ) -> dict[TopicPartition, PartitionLag]:
-    """Return the lag of the partitions that a group committed, and of those that its members `read` besides."""
+    """Return the lag of the partitions that a group committed, and of those that its members `read`."""
     known = await group_admin.committed(client, group_id, with_lag=with_age)
     every: dict[TopicPartition, int | None] = dict.fromkeys(read) | known.offsets
     places = {one: offset for one, offset in every.items() if is_wanted(one)}
@@ -241,7 +241,7 @@ async def _by_leader(
 
 
 def _bear(error: KafkaError) -> None:
-    """Raise an error that is not retriable; for any other the partitions of a leader that moves are left out."""
+    """Raise an error that is not retriable; after any other, the partitions of that leader are left out."""
     if not error.code.retriable:
         raise error
 

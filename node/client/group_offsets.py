@@ -171,7 +171,7 @@ def _number(word: str) -> int | None:
 
 
 def plan_text(plans: Mapping[str, Sequence[Change]]) -> str:
-    """Return a file for `parse_plan` and `kafka-consumer-groups --from-file`; short lines for a single group."""
+    """Return a file for `parse_plan` and `kafka-consumer-groups --from-file`, short for a single group."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for group_id, changes in plans.items():

@@ -111,7 +111,7 @@ async def plan(
 async def _offsets(
     client: Client, group_id: str, places: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """Return the offset of each partition; Refused with the names of partitions whose leader does not answer."""
+    """Return the offset of each partition; Refused, with their names, if a leader does not answer."""
     answers = await topic_admin.find_offsets(client, places)
     passing = {one: error for one, error in answers.problems.items() if may_pass(error)}
     if passing and len(passing) == len(answers.problems):

@@ -64,7 +64,7 @@ def plan_transfer(one: LedPartition, leader: int) -> NewOrder:
 def plan_drain_of_leaders(
     partitions: Iterable[LedPartition], broker_id: int, active: Iterable[int]
 ) -> LeaderPlan:
-    """Move partitions that a broker leads or is preferred for, each to the in-sync replica that leads fewest."""
+    """Move partitions that a broker leads or should lead, each to the in-sync replica that leads fewest."""
     partitions, active = sorted(partitions), set(active)
     leads = Counter(one.leader for one in partitions)
     orders: list[NewOrder] = []

@@ -48,7 +48,7 @@ MAY_BE_STORED: Final = frozenset(
 
 
 class ProducerRecord(NamedTuple):
-    """A record to send; if `partition` is None its key selects the partition, and without a key any will do."""
+    """A record to send; if `partition` is None its key selects one, and without a key any will do."""
 
     key: bytes | None
     value: bytes | None
@@ -321,7 +321,7 @@ class Producer:
     async def _send_once(
         self, client: Client, encoded: dict[TopicPartition, _Batch]
     ) -> dict[TopicPartition, _Failure]:
-        """Send to all leaders at once; remove stored batches from `encoded`. Return the errors of the others."""
+        """Send to all leaders at once; remove stored batches from `encoded`, return the errors of others."""
         by_leader: dict[int, list[TopicPartition]] = {}
         failures: dict[TopicPartition, _Failure] = {}
         try:
@@ -400,7 +400,7 @@ class Producer:
         return failures
 
     def _acknowledge(self, batch: _Batch, base_offset: int = -1) -> None:
-        """Count a stored batch; its offset is unknown for a duplicate, since the leader does not return it."""
+        """Count a stored batch; the offset of a duplicate is unknown, since the leader does not return it."""
         self.acknowledged += batch.records_count
         self.acknowledged_bytes += batch.size_bytes
         number = batch.partition.partition

@@ -40,7 +40,7 @@ def plan_as_text(assignment: Assignment) -> str:
 
 
 def parse_plan(content: bytes) -> dict[TopicPartition, list[int]]:
-    """Return the brokers of each partition in a plan; ValueError with the reason if it is not a valid plan."""
+    """Return the brokers of each partition in a plan; ValueError with the reason if it is not valid."""
     entries = _entries(content, "partitions")
     found: dict[TopicPartition, list[int]] = {}
     for entry in entries:

@@ -19,7 +19,7 @@ class ReplicaProgress(NamedTuple):
 
 
 class MoveProgress(NamedTuple):
-    """A partition that is being reassigned. The leader still accepts records, so its size may grow meanwhile."""
+    """A partition that is being reassigned. Its leader still accepts records, so its size may grow."""
 
     partition: TopicPartition
     leader: int

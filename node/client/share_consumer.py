@@ -429,7 +429,7 @@ class ShareConsumer:
     # ---- membership -------------------------------------------------------------------------------
 
     async def keep_alive(self) -> None:
-        """Send a heartbeat, and renew the locks of held records, each if it is due; call it during long work."""
+        """Send a heartbeat, and renew the locks of held records, if due; to be called during long work."""
         await self.member.heartbeat()
         client = self._client.renewed()
         for leader, session in list(self._sessions.items()):

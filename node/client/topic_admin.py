@@ -311,7 +311,7 @@ async def list_offsets(
 async def find_offsets(
     client: Client, partitions: Mapping[TopicPartition, int], *, isolation_level: int = 0
 ) -> Answers[OffsetAndTimestamp]:
-    """Return the offsets as `list_offsets` does, and the errors of partitions whose leader does not answer."""
+    """Return the offsets as `list_offsets` does, and the errors of partitions that have no answer."""
 
     async def ask(
         leader: int, mine: Sequence[TopicPartition]
@@ -336,7 +336,7 @@ def _offset_of(
 async def list_offsets_of(
     client: Client, leader: int, partitions: Mapping[TopicPartition, int], *, isolation_level: int = 0
 ) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
-    """Return the response of one node for these partitions and timestamps; its errors are left to the caller."""
+    """Return a node's response for these partitions and timestamps; its errors are left to the caller."""
     by_topic: dict[str, list[ListOffsetsPartition]] = {}
     for (name, number), timestamp in partitions.items():
         wanted = ListOffsetsPartition(partition_index=number, timestamp=timestamp)

@@ -65,7 +65,7 @@ def transaction_as_json(view: TransactionView, starts: StartOffsets, now_ms: int
 
 
 def open_for_ms(view: TransactionView, now_ms: int) -> int | None:
-    """Return the age of a transaction that has not ended everywhere, by this machine's clock; None otherwise."""
+    """Return the age of a transaction that has not ended everywhere, by this machine's clock; else None."""
     if view.state not in (ONGOING, *DECIDED) or view.start_ms is None:
         return None
     return max(now_ms - view.start_ms, 0)

@@ -1,4 +1,4 @@
-"""`ottla acl`: what is created, deleted and told, and what happens when a server refuses some of it."""
+"""`ottla acl`: the ACLs that are created and deleted, the output, and partial failures."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""ACLs in the words of the command line: what they stand for, and what they cannot mean."""
+"""Parsing of the options of `ottla acl`, and options that are rejected."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,7 @@ def resources(
 def granted(
     *some: Resource, operations: Sequence[AclOperation] = (), roles: Roles | None = None
 ) -> set[tuple[str, str]]:
-    """Return what anna is allowed, as resource types and operations."""
+    """Return the operations that anna is allowed, by resource type."""
     entries = words.new_entries(
         some, allowed=[ANNA], denied=(), operations=operations, hosts=["*"], roles=roles or Roles()
     )
@@ -219,7 +219,7 @@ def test_without_operations_a_question_is_about_all_of_a_resource() -> None:
     assert words.fitting([TEAM], [AclOperation.ALL]) == [(TEAM, AclOperation.ALL)]
 
 
-# ---- which entries are meant ---------------------------------------------------------------------
+# ---- selections -----------------------------------------------------------------------------------
 
 
 def entry(

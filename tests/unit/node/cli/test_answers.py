@@ -1,4 +1,4 @@
-"""Answers that lack what was asked: a sentence, never a stack trace."""
+"""Incomplete responses are reported in a sentence, never as a stack trace."""
 
 import pytest
 

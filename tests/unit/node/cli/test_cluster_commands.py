@@ -1,4 +1,4 @@
-"""What the commands for quorums, brokers and replicas read from their words and from answers."""
+"""The commands for quorums, brokers and replicas: their arguments and their output."""
 
 import json
 import shutil
@@ -113,7 +113,7 @@ def test_voters_without_a_vote_are_told_from_the_others(
 
 
 def voter_directory(path: Path) -> Path:
-    """A data directory with the state of a voter that voted for node 2 in term 7."""
+    """Return a data directory with the state of a voter that voted for node 2 in term 7."""
     metadata = path / "__cluster_metadata-0"
     metadata.mkdir(parents=True)
     write_quorum_state(OsDisk(), metadata, QuorumState(7, 2))
@@ -121,7 +121,7 @@ def voter_directory(path: Path) -> Path:
 
 
 def moved_from(home: Path) -> Path:
-    """Return a copy of a directory, made later than what is in it by a clock that ticks in ms."""
+    """Return a copy of a directory; copy again until the clock of the files shows that it is later."""
     moved = home.with_name("moved")
     while not moved.exists() or (state_in(moved) or QuorumState(0, 0)).copied_from is None:
         shutil.rmtree(moved, ignore_errors=True)
@@ -168,7 +168,7 @@ def test_a_directory_that_a_node_uses_or_that_holds_no_metadata_is_not_trusted(t
 
 
 def show(monkeypatch: pytest.MonkeyPatch, *, as_json: bool, view: QuorumView = VIEW) -> None:
-    """Run `ottla quorum status` where the answer is `view`."""
+    """Run `ottla quorum status` with `view` as the response."""
     import asyncio
 
     async def describe(client: Client, *, accepts_old: bool) -> QuorumView:

@@ -1,4 +1,4 @@
-"""`--command-config`: where a command connects, and how."""
+"""`--command-config`: the addresses and the security of a command's connections."""
 
 from pathlib import Path
 

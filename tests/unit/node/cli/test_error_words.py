@@ -1,4 +1,4 @@
-"""Every error is told as a sentence: what happened, to what, and what to do."""
+"""Every error is reported as a sentence: what happened, to what, and what to do."""
 
 import pytest
 
@@ -21,7 +21,7 @@ SUBJECTS = (
 
 
 def told(code: ErrorCode, subject: str) -> str:
-    """Return the line that `ottla` prints when a server gives this code and no words."""
+    """Return the line that `ottla` prints if a server returns this code without a message."""
     with pytest.raises(KafkaError) as raised:
         check(code, None, subject)
     return explain(raised.value)
@@ -38,7 +38,7 @@ def test_every_code_makes_a_sentence_about_every_subject(code: ErrorCode) -> Non
         assert not sentence.endswith(".") and "{" not in sentence
         assert printed[0].isupper() or printed.startswith(subject), printed
         assert printed.endswith((".", "?")) and named.lower() in printed.lower()
-        # A thing alone is no sentence, and a code no word of a user's.
+        # A noun alone is not a sentence, and a code is not a word of users.
         assert not printed.lower().startswith((f"{named.lower()} (", f"{named.lower()}. "))
         assert sentence_of(code, subject).split()[0] != code.name
 

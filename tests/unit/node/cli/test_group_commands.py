@@ -1,4 +1,4 @@
-"""What `ottla group` reads from its words, from batches, and how it shows what it found."""
+"""`ottla group`: its arguments, the lag from batches, and its output."""
 
 import json
 
@@ -57,10 +57,10 @@ def test_a_time_that_no_timestamp_can_be_is_the_last_one() -> None:
         (PartitionLag(12, 10), None, 0, 0),  # the log was cut after an unclean election
         (PartitionLag(5, 10), Oldest(5, 600), 5, 400),
         (PartitionLag(5, 10), Oldest(7, 600), 5, 400),  # a compacted gap
-        (PartitionLag(5, 10), Oldest(5, 5000), 5, 0),  # a clock ahead of ours
+        (PartitionLag(5, 10), Oldest(5, 5000), 5, 0),  # a producer's clock that is ahead
         (PartitionLag(5, 10), Oldest(5, -1), 5, None),  # a producer that writes no timestamps
         (PartitionLag(9, 10), Oldest(10), 1, 0),  # only a marker is left
-        (PartitionLag(5, 10), None, 5, None),  # the leader went before it was read
+        (PartitionLag(5, 10), None, 5, None),  # the leader was gone before the record was read
     ],
 )
 def test_lag_in_records_and_time(

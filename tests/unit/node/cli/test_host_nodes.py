@@ -1,4 +1,4 @@
-"""The settings of the nodes of one host, by those of the host."""
+"""The settings of the nodes of one host, derived from those of the host."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ HOST = {
 
 
 def derived(count: int = 3, **other: str) -> list[dict[str, str]]:
-    """The overrides of the nodes, by name."""
+    """Return the overrides of the nodes, by name."""
     nodes = derive_nodes({**HOST, **{name.replace("_", "."): other[name] for name in other}}, count, 6 * GIB)
     return [dict(one.split("=", 1) for one in node.overrides) for node in nodes]
 
@@ -78,7 +78,7 @@ def test_nodes_of_a_host_are_in_its_rack() -> None:
 def test_the_rest_api_has_ports_that_follow() -> None:
     of_default, given = derived(), derived(ottla_rest_listeners="http://127.0.0.1:80,https://:443/")
 
-    # A default port that others have does not keep the first node from starting.
+    # A default port that is in use does not keep the first node from starting.
     assert [node.get("ottla.rest.listeners") for node in of_default] == [
         None,
         "http://:8083",

@@ -1,4 +1,4 @@
-"""The order and the haste in which the nodes of a host end."""
+"""The order in which the nodes of a host are stopped, and stops in a hurry."""
 
 import signal
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 from ottla.node.cli.host_supervisor import HostedNode, stop_nodes, watch_once
 
-# Ends at the signal with this number, and notes that in a file.
+# Ends at the signal with this number, and records that in a file.
 NODE = """
 import signal, sys
 left = int(sys.argv[1])
@@ -28,7 +28,7 @@ while True:
 
 
 def node(name: str, signals: int, ended: Path) -> HostedNode:
-    """A node of a host that ends at that of its signals."""
+    """Return a node of a host that ends at its signal with this number."""
     process = subprocess.Popen(
         [sys.executable, "-c", NODE, str(signals), str(ended), name], stdout=subprocess.PIPE
     )

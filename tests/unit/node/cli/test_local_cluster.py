@@ -1,4 +1,4 @@
-"""ottla.node.cli.local_cluster: what it refuses before anything is started, and who runs in a home."""
+"""ottla.node.cli.local_cluster: errors before any node is started, and the processes of a home."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from ottla.node.settings.properties_file import parse_properties
 
 
 def refusal(data: Path, *overrides: str, nodes: int = 1) -> str:
-    """What `cluster up` says; there is no port of this number that a test could have."""
+    """Return the error of `cluster up`; no test can listen on this port number."""
     with pytest.raises(CommandError) as refused:
         cluster_up(nodes, base_port=1, data=data, overrides=overrides)
     assert refused.value.exit_code == 1
@@ -119,7 +119,7 @@ class EndsWith:
     [
         (0, True, True),
         (0, False, True),
-        (-signal.SIGTERM, False, True),  # Python was still loading it
+        (-signal.SIGTERM, False, True),  # Python was still importing its modules
         (-signal.SIGTERM, True, False),
         (1, False, False),
     ],

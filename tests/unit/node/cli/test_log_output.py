@@ -1,4 +1,4 @@
-"""The log of a process: one line an event, whatever stands in it, and what comes again is counted."""
+"""The log of a process: one line per event with any content, and repeated lines are counted."""
 
 import io
 import json
@@ -11,7 +11,7 @@ from ottla.node.cli.log_output import MAX_REMEMBERED, JsonFormatter, RepeatingHa
 
 
 class Log:
-    """A logger of its own with a clock that is told."""
+    """A logger with a clock that the test sets."""
 
     def __init__(self) -> None:
         self.stream = io.StringIO()

@@ -1,4 +1,4 @@
-"""A log never waits for its reader: its lines do, so many, and what is beyond that is counted."""
+"""A log never blocks on its reader: a bounded number of lines waits, and the rest is counted."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ import pytest
 from ottla.node.cli.log_output import RepeatingHandler
 from ottla.node.cli.log_stream import LogStream
 
-PIPE_BYTES = 65_536  # that Linux keeps of what nobody has read
+PIPE_BYTES = 65_536  # the buffer of a pipe in Linux
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_where_no_thread_can_be_had_the_next_line_tries_again(
 
 
 def test_the_thread_takes_no_signals() -> None:
-    """Of a signal that is blocked in all threads that a node knows, the system would end the process."""
+    """If it did not block them, a signal that the node blocks in its own threads would end the process."""
     program = """
 import os, signal, sys
 from ottla.node.cli.log_stream import LogStream

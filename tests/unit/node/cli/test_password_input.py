@@ -1,4 +1,4 @@
-"""Passwords come from a terminal, a file or standard input; what cannot be one is refused in a sentence."""
+"""Passwords come from a terminal, a file or standard input; invalid ones are rejected in a sentence."""
 
 import io
 import sys
@@ -13,7 +13,7 @@ from ottla.node.cli.password_input import password_in, take_password
 
 
 class Terminal(io.StringIO):
-    """Standard input of somebody who sits there."""
+    """Standard input that is a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -21,7 +21,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Answers to the questions for a password, one by one."""
+    """Yield the answers to the questions for a password, one by one."""
     answers: list[str] = []
     monkeypatch.setattr(sys, "stdin", Terminal())
     monkeypatch.setattr(password_input.getpass, "getpass", lambda question: answers.pop(0))

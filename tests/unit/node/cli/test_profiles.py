@@ -1,4 +1,4 @@
-"""Profiles: how to connect to clusters, under names, and which of several ways counts."""
+"""Profiles: named connections to clusters, and the precedence of options, environment and profiles."""
 
 import json
 import os
@@ -26,7 +26,7 @@ PRODUCTION = {
 
 
 class Command:
-    """`ottla` in this process, with a home of its own."""
+    """The command `ottla` in this process, with a home directory of its own."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch, self._capfd = monkeypatch, capfd
@@ -203,11 +203,11 @@ def test_settings_that_are_secrets(name: str, expected: bool) -> None:
     assert is_secret(name) is expected
 
 
-# ---- which of several ways counts ----------------------------------------------------------------
+# ---- precedence ---------------------------------------------------------------------------------
 
 
 def connections(ottla: Command, monkeypatch: pytest.MonkeyPatch, *words: str) -> CommandConfig:
-    """Return the connection of a command that is called with these words."""
+    """Return the connection of a command with these arguments."""
     found: list[CommandConfig] = []
 
     def note(bootstrap: str | None, command_config: Path | None, timeout: float) -> None:

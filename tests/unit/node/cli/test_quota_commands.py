@@ -1,4 +1,4 @@
-"""`ottla quota`: whose quotas are meant, which one counts, and what is refused."""
+"""`ottla quota`: the entities of options, the quota that applies, and options that are rejected."""
 
 import asyncio
 import json

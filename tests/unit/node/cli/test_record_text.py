@@ -1,4 +1,4 @@
-"""ottla.node.cli.record_text: lines in and out."""
+"""ottla.node.cli.record_text: lines that are parsed and printed."""
 
 import json
 

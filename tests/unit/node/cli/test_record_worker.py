@@ -1,4 +1,4 @@
-"""`--exec`: what a command gets of a record, what its exit code means, and how it is ended."""
+"""`--exec`: the input of a command, the meaning of its exit code, and its end."""
 
 import asyncio
 import os
@@ -126,7 +126,7 @@ def test_a_command_and_its_children_end_with_the_worker(tmp_path: Path) -> None:
 
 
 def _lives(pid: int) -> bool:
-    """Whether a process runs; one that nobody has waited for yet does not."""
+    """Return True if a process runs; a zombie does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

@@ -1,4 +1,4 @@
-"""Why a node does not start, in one sentence."""
+"""The sentence that says why a node does not start."""
 
 import errno
 import socket

@@ -1,4 +1,4 @@
-"""Which options of `ottla consume` go with --share, and which do not."""
+"""The options of `ottla consume` that can be used with --share, and those that cannot."""
 
 import pytest
 from typer.testing import CliRunner
@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from ottla.node.cli.app import app
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 
-# Nobody listens there: what is refused is refused before anything is asked.
+# Nothing listens there: the options must be rejected before a request is sent.
 NOBODY = ("-b", "127.0.0.1:1", "--timeout", "1")
 
 

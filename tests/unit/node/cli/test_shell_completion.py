@@ -1,4 +1,4 @@
-"""Shells complete `ottla`: they are given a script, and ask by it what may follow."""
+"""Completion in shells: the scripts, and the candidates that they request."""
 
 from pathlib import Path
 

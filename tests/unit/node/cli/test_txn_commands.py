@@ -1,4 +1,4 @@
-"""Which transactions hang, and how `ottla txn` shows what it found."""
+"""The transactions that count as hanging, and the output of `ottla txn`."""
 
 import json
 
@@ -43,7 +43,7 @@ def test_what_is_open_for_too_long(producer: ProducerView, is_found: bool) -> No
         ({}, True),
         ({8: VIEW}, True),
         ({7: VIEW}, False),
-        ({7: VIEW._replace(state="PrepareAbort")}, False),  # its marker is on the way
+        ({7: VIEW._replace(state="PrepareAbort")}, False),  # its marker is being written
         ({7: VIEW._replace(partitions=[A1])}, True),
         ({7: VIEW._replace(state="CompleteCommit", partitions=[])}, True),
     ],
@@ -59,8 +59,8 @@ def test_what_no_coordinator_will_end(transactions: dict[int, TransactionView], 
     [
         (OPEN, True),
         (OPEN._replace(last_sequence=13), True),
-        (OPEN._replace(start_offset=None), False),  # ended between the questions
-        (OPEN._replace(start_offset=44), False),  # and the next one begun
+        (OPEN._replace(start_offset=None), False),  # ended between the requests
+        (OPEN._replace(start_offset=44), False),  # and the next one started
     ],
 )
 def test_what_was_just_being_ended_does_not_hang(now: ProducerView, hangs: bool) -> None:

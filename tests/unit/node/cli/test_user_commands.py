@@ -1,4 +1,4 @@
-"""`ottla user`: what is planned, and what is told when only some mechanisms of a user could be changed."""
+"""`ottla user`: the planned changes, and the output if only some mechanisms could be changed."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""ACLs as clients ask for them: filters, refusals by entry, and many at once."""
+"""Requests about ACLs: filters, errors by entry, and many entries at once."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Who may do what: the decision of the nodes' own code, from what the cluster tells."""
+"""The decision about a principal, made by the nodes' own code from the entries of the cluster."""
 
 import asyncio
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ DENY, ALLOW = 2, 3
 
 
 def acls(*said: tuple[str, int, int]) -> DescribeAclsResponse:
-    """Entries on the topic orders, by principal, operation and permission."""
+    """Return entries for the topic orders, by principal, operation and permission."""
     told = [
         AclDescription(principal=principal, host="*", operation=operation, permission_type=permission)
         for principal, operation, permission in said

@@ -1,4 +1,4 @@
-"""Acquired records: what is given, what is a gap, what is rejected, and hostile ranges."""
+"""Acquired records: those that are returned, gaps, rejected ones, and hostile ranges."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ def batch(base_offset: int, count: int) -> bytes:
 
 
 def damaged(content: bytes) -> bytes:
-    """A batch whose checksum is wrong."""
+    """Return a batch with a wrong checksum."""
     return content[:-1] + bytes([content[-1] ^ 1])
 
 
@@ -67,7 +67,7 @@ def test_what_is_torn_off_is_given_back_not_called_a_gap() -> None:
 
 def test_bytes_without_a_frame_are_given_back() -> None:
     broken = bytearray(batch(2, 2))
-    broken[8:12] = (0).to_bytes(4, "big")  # the length of the batch
+    broken[8:12] = (0).to_bytes(4, "big")  # the length field of the batch
     cursor = AcquiredCursor(PLACE, memoryview(batch(0, 2) + broken), acquired((0, 3, 1)))
 
     assert opened(cursor) == [(0, 1), (1, 1)]

@@ -16,7 +16,7 @@ GONE = KafkaError(ErrorCode.NETWORK_EXCEPTION, "no connection to b:9092: connect
 
 
 class Cluster:
-    """Brokers that are up, those that refuse connections, and how often each was asked."""
+    """Brokers that are up, those that refuse connections, and the brokers asked so far."""
 
     def __init__(self, *up: int, dead: tuple[int, ...] = ()) -> None:
         self.up, self.dead = list(up), list(dead)
@@ -106,7 +106,7 @@ def test_a_refusal_for_good_ends_it_and_so_does_silence_of_all(monkeypatch: pyte
 
 
 def retried(client: Client, error: KafkaError, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How often an attempt that always fails is tried."""
+    """Return the number of attempts for an attempt that always fails."""
     now_s, attempts = 0.0, 0
 
     async def sleep(seconds: float) -> None:
@@ -137,6 +137,6 @@ def test_what_only_a_leader_of_the_quorum_could_mend_is_not_waited_for(
     cut_off = retried(client, leaderless, monkeypatch)
 
     assert cut_off < 6 < in_touch
-    # A change waits its whole time: somebody may lead again at any moment.
+    # A change waits for the whole timeout: a leader may be elected at any moment.
     no_controller = KafkaError(ErrorCode.NOT_CONTROLLER, "The metadata quorum has no leader at the moment")
     assert retried(client, no_controller, monkeypatch) == in_touch

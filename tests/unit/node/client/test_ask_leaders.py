@@ -18,7 +18,7 @@ LED, DEAD, OTHER = (TopicPartition("t", number) for number in range(3))
 
 
 class World:
-    """A clock that moves by what is slept, and a cluster whose metadata are written by hand."""
+    """A clock that sleeping moves, and a cluster with metadata set by the test."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *leaders: int, given_s: float = 5) -> None:
         self.now_s = 0.0
@@ -52,7 +52,7 @@ def test_what_has_a_leader_is_answered_and_the_other_is_named(monkeypatch: pytes
 
     assert answers.found == {LED: 0, OTHER: 2}
     assert answers.problems[DEAD].code is ErrorCode.LEADER_NOT_AVAILABLE
-    assert world.asked == [(1, [LED, OTHER])]  # nobody is asked again for what was told
+    assert world.asked == [(1, [LED, OTHER])]  # no leader is asked again for a partition that has its answer
     assert 4 < world.now_s <= 5
     with pytest.raises(KafkaError, match="t-1"):
         answers.all()

@@ -1,4 +1,4 @@
-"""The troubles of a cluster, each found where it is and nowhere else."""
+"""The health of a cluster: each problem is found for its partition, and for no other."""
 
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.cluster_health import Health, PartitionState, assess

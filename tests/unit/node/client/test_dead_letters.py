@@ -1,4 +1,4 @@
-"""What the headers of a dead letter say, and what of them is not believed."""
+"""The origin in the headers of a dead letter, and headers that are not believed."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_letter_tells_its_origin_and_why() -> None:
 
 
 def test_the_last_header_of_a_name_counts() -> None:
-    # A record can have had such headers itself; those of the broker stand behind them.
+    # A record may have had such headers itself; those of the broker come after them.
     found = dead_letter_of([("__dlq.errors.topic", b"elsewhere"), *WHOLE.items()])
 
     assert found is not None and found.origin.topic == "orders"

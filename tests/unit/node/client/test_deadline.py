@@ -1,10 +1,10 @@
-"""A deadline is one value: what is asked last has what the others have left."""
+"""A deadline is one value: the last request gets the time that the others left."""
 
 from ottla.node.client.deadline import LEAST_S, Deadline
 
 
 class Now:
-    """A clock that is moved by hand."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.seconds = 100.0

@@ -1,4 +1,4 @@
-"""JSON that keeps its numbers as they were written, or is refused by the name of a field."""
+"""JSON keeps its numbers as they were written, or is rejected with the name of a field."""
 
 import json
 import time
@@ -24,7 +24,7 @@ NUMBERS = st.builds(
 
 
 def without_space(document: str) -> str:
-    """A document whose texts have no space, as it is written compactly."""
+    """Return a document without whitespace; its texts must have none."""
     return "".join(document.split())
 
 

@@ -1,4 +1,4 @@
-"""client/group_member and producer: who gets which partitions, members' bytes, and where keys go."""
+"""Assignors, the bytes of members, the partitions of keys, and bootstrap addresses."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -73,7 +73,7 @@ def test_members_bytes_with_a_huge_count_are_refused() -> None:
         decode_assignment(b"\x00\x00\x7f\xff\xff\xff")
 
 
-# What org.apache.kafka.common.utils.Utils.murmur2 of Apache Kafka 4.3.1 gives.
+# Results of org.apache.kafka.common.utils.Utils.murmur2 of Apache Kafka 4.3.1.
 @pytest.mark.parametrize(
     ("key", "hashed"),
     [

@@ -1,4 +1,4 @@
-"""Resets of offsets without a cluster: where each target goes, what cannot be, and the files of plans."""
+"""Resets of offsets without a cluster: each target, resets that are impossible, and the files of plans."""
 
 import pytest
 

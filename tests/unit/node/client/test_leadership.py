@@ -1,4 +1,4 @@
-"""Who shall lead: plans for one partition, for a broker that goes, and for one that is back."""
+"""Plans that change leaders: for one partition, for a broker that is drained, and for one that is back."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_a_drained_broker_leads_nothing_and_is_preferred_nowhere() -> None:
 
     plan = plan_drain_of_leaders(partitions, 0, ALL)
 
-    # 2 leads less than 1 at first, so it gets the first one; then they are equal.
+    # 2 leads fewer than 1 at first, so it gets the first one; then they are equal.
     assert plan.orders == [
         NewOrder(place(0), (2, 1, 0), elects=True),
         NewOrder(place(1), (1, 2, 0), elects=False),

@@ -1,4 +1,4 @@
-"""Moments and durations in words; durations as java.time.Duration reads them."""
+"""Parsing and printing of times and durations; durations as in java.time.Duration."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_every_millisecond_comes_back() -> None:
 
 @pytest.mark.parametrize("ms", [2**63 - 1, -(2**63), 1_769_860_800_000_000])
 def test_a_moment_of_no_calendar_is_a_number(ms: int) -> None:
-    """A client that writes microseconds is as far off as that."""
+    """A client that writes microseconds is off by this much."""
     assert moment_text(ms) == f"{ms} ms"
 
 

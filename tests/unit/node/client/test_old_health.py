@@ -1,4 +1,4 @@
-"""The health that a node tells while it is cut off from the metadata quorum."""
+"""The health that a node reports while it is cut off from the metadata quorum."""
 
 from ottla.node.client.cluster_health import assess
 from ottla.node.wire.messages.describe_cluster import DescribeClusterBroker

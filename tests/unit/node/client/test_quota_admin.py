@@ -1,4 +1,4 @@
-"""Quotas as clients ask for them: entities in one order, filters, refusals by entity."""
+"""Requests about quotas: entities in one order, filters, errors by entity."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Plans of reassignments: what kafka-reassign-partitions writes is read, what is no plan is refused."""
+"""Plans of reassignments: files of kafka-reassign-partitions are read, invalid ones are rejected."""
 
 import json
 from collections import Counter

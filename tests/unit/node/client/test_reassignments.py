@@ -1,4 +1,4 @@
-"""How far a move is, from the sizes that brokers tell of their replicas."""
+"""The progress of a reassignment, from the sizes that brokers return for their replicas."""
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition

@@ -1,4 +1,4 @@
-"""The way of records into one partition: numbers, repetitions, and batches that are refused."""
+"""The lane of a partition: sequence numbers, retries, and batches that are rejected."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ GAP = KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a gap")
 
 
 def lane_with(*values: str, max_bytes: int = 10_000) -> tuple[Lane, list[PendingBatch]]:
-    """A lane, and the batch of each value."""
+    """Return a lane, and the batch of each value."""
     lane = Lane(PLACE)
     lane.identity = ProducerIdentity(7, 0)
     return lane, add(lane, *values, max_bytes=max_bytes)
@@ -37,7 +37,7 @@ def add(lane: Lane, *values: str, max_bytes: int = 10_000) -> list[PendingBatch]
 
 
 def sent(lane: Lane) -> tuple[list[str], int, int]:
-    """What is sent now: values, producer id, first sequence number."""
+    """Return the batch that is sent now: values, producer id, first sequence number."""
     content = lane.encode()
     header = read_header(content, 0)
     values = [(record.value or b"").decode() for record in iterate_records(memoryview(content))]

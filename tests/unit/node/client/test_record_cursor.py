@@ -1,4 +1,4 @@
-"""Readers take some records of batches that open into very many, in the memory of a piece."""
+"""Consumers read some records of batches that decompress into very many, with bounded memory."""
 
 import asyncio
 import threading
@@ -39,7 +39,7 @@ def batch(base_offset: int, count: int, **more: Any) -> bytes:
 
 
 class Logs:
-    """A cluster of one node that answers with all of a log, from the batch with the offset on."""
+    """A cluster of one node that returns a whole log, from the batch with the offset on."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, logs: Mapping[TopicPartition, bytes]) -> None:
         self.logs = logs
@@ -123,7 +123,7 @@ def test_what_is_left_of_a_batch_comes_in_the_next_rounds_without_another_fetch(
 
     assert found == {A: list(range(5, 300)), B: [7]}
     assert [sorted(positions) for positions, _ in logs.asked] == [[A, B], [B], [B]]
-    assert logs.asked[1][1] == 0  # nothing is waited for while something is left
+    assert logs.asked[1][1] == 0  # the fetch does not wait while records are left
 
 
 def test_a_caller_that_goes_elsewhere_is_given_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ def test_the_way_to_an_offset_is_gone_in_turns() -> None:
 
 def test_a_cursor_that_nobody_reads_is_given_back_at_once() -> None:
     class Received(bytearray):
-        """Bytes that can be referred to weakly."""
+        """Bytes that support weak references."""
 
     received = Received(batch(0, 5))
     gone = weakref.ref(received)
@@ -239,7 +239,7 @@ def test_what_is_opened_in_a_pool_ends_with_its_reader(monkeypatch: pytest.Monke
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
 
-        await pool.submit_for("192.0.2.2", 2, lambda pause: None)  # the one thread is free again
+        await pool.submit_for("192.0.2.2", 2, lambda pause: None)  # the only thread is free again
 
         pool.close()
 

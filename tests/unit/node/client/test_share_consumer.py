@@ -1,4 +1,4 @@
-"""The consumer of share groups against a leader and a coordinator that are played."""
+"""The consumer of share groups against a fake leader and coordinator."""
 
 import asyncio
 import time
@@ -27,12 +27,12 @@ LOCK_MS = 1_000
 
 
 class Node:
-    """A broker of the test: the coordinator of the group, and the leader of `orders-0`."""
+    """A fake broker: the coordinator of the group, and the leader of `orders-0`."""
 
     def __init__(self, node_id: int = 1) -> None:
         self.node_id = node_id
         self.asked: list[Any] = []
-        self.log: list[int] = []  # offsets to give
+        self.log: list[int] = []  # offsets to return
         self.acknowledged: list[tuple[int, int, int]] = []
         self.renewed: list[tuple[int, int]] = []
         self.heartbeat_error = self.fetch_error = self.acknowledge_error = 0
@@ -273,7 +273,7 @@ def test_a_fenced_member_joins_again_by_its_name() -> None:
         consumer = consumer_of(Cluster(node))
         await consumer.member.heartbeat()
         member_id = consumer.member.member_id
-        await asyncio.sleep(0.11)  # the shortest time between two heartbeats
+        await asyncio.sleep(0.11)  # the minimum interval of heartbeats
         node.heartbeat_error = ErrorCode.FENCED_MEMBER_EPOCH
 
         await consumer.member.heartbeat()

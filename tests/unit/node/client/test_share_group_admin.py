@@ -1,4 +1,4 @@
-"""Share groups as commands see them: views, start offsets, lags, and how they are changed."""
+"""Requests about share groups: descriptions, start offsets, lags, and their changes."""
 
 import asyncio
 import json
@@ -179,11 +179,11 @@ def test_each_topic_that_is_forgotten_has_its_answer() -> None:
 @pytest.mark.parametrize(
     ("offset", "lag", "in_flight", "told"),
     [
-        (5, 7, None, (5, 7)),  # the coordinator knows
+        (5, 7, None, (5, 7)),  # the coordinator has the lag
         (5, 7, InFlightState(start_offset=9, acknowledged=1), (5, 7)),
         (None, None, InFlightState(start_offset=3, acknowledged=2, archived=1), (3, 14)),
         (None, None, None, (None, None)),
-        (6, None, InFlightState(start_offset=6), (6, None)),  # a server that tells no lag
+        (6, None, InFlightState(start_offset=6), (6, None)),  # a server that returns no lag
         (None, None, InFlightState(start_offset=99), (99, 0)),
     ],
 )

@@ -1,4 +1,4 @@
-"""Transactions are looked for where somebody leads; where nobody does is told."""
+"""Transactions are searched at the leaders; partitions without one are reported."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ VIEW = TransactionView("t", "PrepareAbort", 7, 3, 60_000, 1, [A0, A1, GONE], "h:
 
 
 class Cluster:
-    """A client to which each look at the metadata shows the next leader of a-1; the last one stays."""
+    """A client whose successive metadata show the next leader of a-1; the last one stays."""
 
     def __init__(self, *leaders: int) -> None:
         self.leaders = list(leaders)
@@ -39,7 +39,7 @@ class Cluster:
 
 @pytest.fixture(autouse=True)
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[TopicPartition]:
-    """The partitions whose leaders were asked; all have the same transaction open."""
+    """Return the partitions whose leaders were asked; all have the same open transaction."""
     found: list[TopicPartition] = []
 
     async def describe(_: Any, partitions: Any, **__: Any) -> dict[TopicPartition, list[ProducerView]]:

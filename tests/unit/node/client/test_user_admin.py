@@ -1,4 +1,4 @@
-"""SCRAM users as clients ask for them: keys that log in, changes that are refused or answered twice."""
+"""Requests about SCRAM users: keys that log in, changes that are rejected or answered twice."""
 
 import asyncio
 
@@ -81,7 +81,7 @@ def test_the_words_of_a_server_that_names_the_right_are_kept() -> None:
 
 
 def test_the_keys_of_a_password_are_those_of_rfc_7677() -> None:
-    """The example of RFC 7677, section 3; its server signature is made of these keys."""
+    """The example of RFC 7677, section 3; its server signature is derived from these keys."""
     import base64
     import hashlib
     import hmac
@@ -106,7 +106,7 @@ def test_each_password_has_a_salt_of_its_own_and_none_is_shown() -> None:
 
 
 def test_names_and_passwords_are_taken_as_they_are_as_by_kafka() -> None:
-    """SASLprep would make these two the same password."""
+    """SASLprep would map these two to the same password."""
     composed = user_admin.upsertion("a=b,c", "\u00e9", SHA_256, 4096, b"salt")
     decomposed = user_admin.upsertion("a=b,c", "e\u0301", SHA_256, 4096, b"salt")
 
