@@ -125,7 +125,7 @@ async def begin_moves(client: Client, broker_id: int) -> list[Move]:
 
 
 async def forget(client: Client, broker_id: int) -> None:
-    """Remove a broker that is stopped; one that gets its id later has its share of a balance."""
+    """Unregister a broker that is stopped; a later broker with its id is balanced like any other."""
     await cluster_admin.unregister_broker(client, broker_id)
     for setting in (EXCLUDED, NOT_LEADING):
         await change_exclusion(client, setting, broker_id, SUBTRACT)

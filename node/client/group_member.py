@@ -80,7 +80,7 @@ class GroupMember:
         self._heartbeat_s = 0.0
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        """Have the next `join` subscribe to these topics instead."""
+        """Set the topics of the next `join`, which is due at once."""
         self._topics = sorted(topics)
         self.must_rejoin = True
 
