@@ -227,4 +227,4 @@ def _count(number: int) -> str:
 def _already(number: int) -> str:
     if not number:
         return ""
-    return f"; {number} {'was' if number == 1 else 'were'} there already"
+    return f"; {number} already existed"

@@ -163,7 +163,7 @@ def new_entries(
     count = len(granted) * len(who) * len(hosts)
     if count > MAX_PER_COMMAND:
         raise CommandError(
-            f"These would be {count:,} ACLs; a command makes at most {MAX_PER_COMMAND:,}.", EXIT_USAGE
+            f"These would be {count:,} ACLs; a command creates at most {MAX_PER_COMMAND:,}.", EXIT_USAGE
         )
     entries = [
         AccessControlEntry(*resource, principal, host, operation, permission)
@@ -244,7 +244,7 @@ def _of_roles(
         if resource.resource_type not in needed:
             kind = in_words(ResourceType, resource.resource_type)
             role = "--consumer" if roles.consumer and not roles.producer else "--producer"
-            raise CommandError(f"{role} has no use for a {kind}.", EXIT_USAGE)
+            raise CommandError(f"{role} cannot be used with a {kind}.", EXIT_USAGE)
     granted = [(one, operation) for one in resources for operation in needed[one.resource_type]]
     if roles.idempotent:
         cluster = Resource(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)

@@ -155,7 +155,7 @@ def ottla(
         ),
     ] = None,
 ) -> None:
-    """What all commands share."""
+    """The options of `ottla` itself."""
 
 
 @app.command()
@@ -187,7 +187,7 @@ def start(
         bool,
         typer.Option(
             "--secure",
-            help="use TLS, logins and ACLs: make certificates and an administrator beside the data, and "
+            help="use TLS, logins and ACLs: create certificates and an administrator next to the data, and "
             "print the path of the administrator's client settings",
         ),
     ] = False,
@@ -195,7 +195,7 @@ def start(
         str | None,
         typer.Option(
             metavar="N|auto",
-            help="for a host of a cluster: run so many nodes, a process each, or one for each core",
+            help="on a host of a cluster: run this many nodes, one process each; auto: one per core",
         ),
     ] = None,
     print_settings: Annotated[
@@ -286,8 +286,8 @@ def produce(
 ) -> None:
     """Send the lines of standard input to a topic, one record per line, and print where they were written.
 
-    At a terminal each line is answered; otherwise each partition is told once, at the end, with the number of
-    records and their first and last offset.
+    At a terminal the offset of each line is printed; otherwise the number of records of each partition and
+    their first and last offset, once at the end.
 
     With --input json each line is an object as `ottla consume --output json` prints it, with "value" and
     optionally "key", "headers", "partition" and "timestamp". Use "key_base64" and "value_base64" for bytes
@@ -358,14 +358,14 @@ def consume(
     unchanged.
 
     With --share, any number of consumers share the records of a partition. A record is accepted once it is
-    printed; what is held when the command ends is given back. A record that is released comes again, to any
-    member, until the delivery limit of the group is reached (5 by default). A new share group starts at the
-    end of the log; `ottla group config GROUP --set share.auto.offset.reset=earliest` changes that.
+    printed; records that are held when the command ends are released. A released record is delivered again,
+    to any member, up to the delivery limit of the group (5 by default). A new share group starts at the end
+    of the log; `ottla group config GROUP --set share.auto.offset.reset=earliest` changes that.
 
-    --exec starts its command without a shell. The value is on its standard input; {} is replaced by the name
-    of a file that has it, too. OTTLA_TOPIC, OTTLA_PARTITION, OTTLA_OFFSET, OTTLA_TIMESTAMP,
-    OTTLA_DELIVERY_COUNT and, if it is text, OTTLA_KEY are in its environment. Exit code 0 accepts the record,
-    65 (--reject-exit-code) rejects it, any other releases it. The record stays locked while the command runs.
+    --exec starts its command without a shell. The value is on its standard input, and in a file whose name
+    replaces {}. OTTLA_TOPIC, OTTLA_PARTITION, OTTLA_OFFSET, OTTLA_TIMESTAMP, OTTLA_DELIVERY_COUNT and, if it
+    is text, OTTLA_KEY are in its environment. Exit code 0 accepts the record, 65 (--reject-exit-code) rejects
+    it, any other releases it. The record stays locked while the command runs.
 
     Examples:
 
@@ -500,7 +500,7 @@ def completion(
         bool, typer.Option("--install", help="write the script where the shell finds it")
     ] = False,
 ) -> None:
-    """Print the script by which a shell completes ottla, or install it.
+    """Print the completion script of a shell, or install it.
 
     Examples:
 

@@ -82,7 +82,7 @@ async def status(client: Client, *, as_json: bool) -> int:
     elif settings.is_requested:
         print("The cluster is being balanced.")
     else:
-        print("Nobody has asked for a balance.")
+        print("No balance was requested.")
     if moving:
         rows_shown = [(*place, _ids(one.adding), _ids(one.removing)) for place, one in moving.items()]
         print_table(("topic", "partition", "gets a replica", "loses a replica"), rows_shown)
@@ -96,9 +96,9 @@ async def cancel(client: Client, *, as_json: bool) -> int:
         is_enabled = (await balance.read_settings(client)).is_enabled
         moved = await balance.cancel(client.renewed())
     rows = [{"topic": place.topic, "partition": place.partition} for place in moved]
-    words = f"{len(moved)} moves were taken back."
+    words = f"{len(moved)} moves were cancelled."
     if is_enabled:
-        words += " The cluster goes on to balance itself: ottla.balance.enable is true."
+        words += " The cluster continues to balance itself: ottla.balance.enable is true."
     answer({"cancelled": rows, "enabled": is_enabled}, words, as_json=as_json)
     return 0
 
@@ -135,7 +135,7 @@ def _in_words(made: BalancePlan, settings: BalanceSettings) -> str:
     seconds = made.least_s(settings.max_bytes_per_second)
     return (
         f"\n{len(made.moves)} partitions change, {_size(made.copied_bytes)} are copied: at least"
-        f" {_duration(seconds)} at {_size(settings.max_bytes_per_second)}/s a broker."
+        f" {_duration(seconds)} at {_size(settings.max_bytes_per_second)}/s per broker."
         "\nBegin with `ottla cluster balance --execute`."
     )
 

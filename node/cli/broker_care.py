@@ -158,8 +158,8 @@ async def clear_throttles(client: Client, as_json: bool) -> int:
     }
     answer(
         document,
-        f"took the limits of {counted(len(found.brokers), 'broker')} and "
-        f"{counted(len(found.topics), 'topic')} away",
+        f"removed the limits of {counted(len(found.brokers), 'broker')} and "
+        f"{counted(len(found.topics), 'topic')}",
         as_json=as_json,
     )
     return 0

@@ -20,7 +20,7 @@ from ottla.node.cli.command_options import (
 )
 
 client_metrics = typer.Typer(
-    no_args_is_help=True, help="Have clients push their metrics: list and change subscriptions."
+    no_args_is_help=True, help="Make clients push their metrics: list and change subscriptions."
 )
 
 Subscription = Annotated[str, typer.Argument(metavar="SUBSCRIPTION")]

@@ -28,7 +28,7 @@ _ADVICE: Final = {
     "message.timestamp.before.max.ms, message.timestamp.after.max.ms or ottla.delivery.delay.max.ms.",
     ErrorCode.NOT_ENOUGH_REPLICAS: "Too few replicas are in sync; see `ottla topic describe`.",
     ErrorCode.UNSUPPORTED_VERSION: "The server is too old or does not support this request; upgrade it.",
-    ErrorCode.OFFSET_OUT_OF_RANGE: "`ottla topic describe` shows which offsets a partition has.",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "`ottla topic describe` shows the offsets of each partition.",
     ErrorCode.GROUP_ID_NOT_FOUND: "`ottla group list` shows all groups.",
     ErrorCode.NON_EMPTY_GROUP: "Stop its members first; `ottla group members` shows them.",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Members of the group read this topic; stop them first.",

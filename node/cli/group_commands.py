@@ -382,7 +382,7 @@ async def _delete_share_offsets(client: Client, group_id: str, topics: Topics, *
     for name, numbers in topics.items():
         if numbers is not None:
             raise CommandError(
-                f"A share group forgets whole topics; write --topic {name} without partitions.", EXIT_USAGE
+                f"A share group loses whole topics; write --topic {name} without partitions.", EXIT_USAGE
             )
     answers = await delete_share_starts(client, group_id, topics)
     with Results(as_json=as_json) as results:

@@ -46,7 +46,7 @@ async def hand_over(client: Client, node_id: int, pid: int, linger_s: float, as_
     await asyncio.sleep(linger_s)
     answer(
         {"node": node_id, "handed_over": True},
-        f"node {node_id} leads no partitions any more; stop it now: it takes no further part in the "
+        f"node {node_id} no longer leads partitions; stop it now, since it takes no part in the "
         "cluster until it is restarted",
         as_json=as_json,
     )

@@ -47,7 +47,7 @@ async def health(client: Client, as_json: bool) -> int:
             for one in some
         ]
         if rows:
-            print_table(("topic", "partition", "trouble"), rows)
+            print_table(("topic", "partition", "problem"), rows)
         print(f"ottla: {DOCTOR}", file=sys.stderr)
     return 0 if found.is_healthy else EXIT_FAILURE
 

@@ -98,9 +98,11 @@ def derive_nodes(texts: Mapping[str, str], count: int, memory_bytes: int) -> lis
         )
     first_id = texts.get("node.id", texts.get("broker.id", ""))
     if not first_id.isdecimal():
-        raise CommandError(f"With {NODES_PER_HOST}, node.id must be set: it is that of the first node.")
+        raise CommandError(f"With {NODES_PER_HOST}, node.id must be set: it is the id of the first node.")
     if not (texts.get("log.dirs") or texts.get("log.dir")):
-        raise CommandError(f"With {NODES_PER_HOST}, log.dirs must be set: each node has a directory in each.")
+        raise CommandError(
+            f"With {NODES_PER_HOST}, log.dirs must be set: each node has a subdirectory in each."
+        )
     nodes = [
         HostNode(
             node_id=int(first_id) + index,
@@ -151,7 +153,7 @@ def _moved(name: str, text: str, index: int, controller_names: set[str]) -> str:
         if port:
             port += index
         if port > MAX_PORT:
-            raise CommandError(f"{name}: the ports of so many nodes end beyond {MAX_PORT}.")
+            raise CommandError(f"{name}: the ports of that many nodes exceed {MAX_PORT}.")
         moved.append(f"{entry[: found.start()]}:{port}{found[2]}")
     return ",".join(moved)
 
@@ -183,8 +185,8 @@ def refuse_other_layout(texts: Mapping[str, str], nodes: Sequence[HostNode]) -> 
         for directory in map(Path, _entries(texts.get(name, ""))):
             if known and _is_there(directory / META_PROPERTIES):
                 raise CommandError(
-                    f"{directory} has the data of one node, from before {NODES_PER_HOST} was set: move all "
-                    f"that is in it to {directory / f'node-{min(known)}'} first."
+                    f"{directory} has the data of one node, from before {NODES_PER_HOST} was set: first move "
+                    f"its contents to {directory / f'node-{min(known)}'}."
                 )
     for home in _homes(texts):
         node_id = home.name.removeprefix("node-")

@@ -131,7 +131,7 @@ def _wait_until_ready(nodes: Sequence[HostedNode], requested: Sequence[int]) -> 
             # It may wait for other hosts of the cluster, so it keeps running.
             names = ", ".join(str(node.node_id) for node in waiting)
             print(
-                f"ottla: not ready after {START_TIMEOUT_S:.0f} s, and waited for: node {names}.",
+                f"ottla: not ready after {START_TIMEOUT_S:.0f} s; still waiting for node {names}.",
                 file=sys.stderr,
                 flush=True,
             )
@@ -160,7 +160,7 @@ def watch_once(nodes: Sequence[HostedNode]) -> None:
 def _plan_start(node: HostedNode, what_happened: str) -> None:
     node.again_s = time.monotonic() + node.pause_s
     print(
-        f"ottla: node {node.node_id} {what_happened}; it is started again in {node.pause_s:g} s.",
+        f"ottla: node {node.node_id} {what_happened}; it will be restarted in {node.pause_s:g} s.",
         file=sys.stderr,
         flush=True,
     )

@@ -359,7 +359,7 @@ def _refuse_other_security(first: NodeHome, is_secure: bool) -> None:
     data = first.directory.parent
     if was_secure and not is_secure:
         raise CommandError(
-            f"{data} holds a cluster that was started with --secure, and without --secure everybody could "
+            f"{data} holds a cluster that was started with --secure, and without --secure any client could "
             "use it: give --secure, or choose another --data."
         )
     if is_secure and not was_secure:

@@ -227,8 +227,8 @@ async def consume(client: Client, load: ConsumeLoad) -> int:
                     last_s = time.monotonic()
                 if time.monotonic() - last_s > client.timeout_s:
                     raise CommandError(
-                        f"{records} records came, and no more of {load.records} for {client.timeout_s:g} "
-                        "seconds (--timeout)."
+                        f"Only {records} of {load.records} records came, and none for the last "
+                        f"{client.timeout_s:g} seconds (--timeout)."
                     )
         finally:  # also of what was interrupted
             figures = ConsumeFigures(begun_s, time.time(), records, size_bytes)

@@ -72,9 +72,7 @@ async def generate(
         raise CommandError(f"There is no broker {missing[0]}; `ottla broker list` shows all brokers.")
     racks = {one: None if ignores_racks else there[one].rack for one in brokers}
     if None in racks.values() and any(racks.values()):
-        raise Refused(
-            "Not all of these brokers have a rack; --disable-rack-aware leaves racks out of consideration."
-        )
+        raise Refused("Not all of these brokers have a rack; --disable-rack-aware ignores racks.")
     proposed = propose(now, racks, random.Random().randrange(len(brokers)))
     if as_json:
         print_json({"current": plan_as_json(now), "proposed": plan_as_json(proposed)})

@@ -35,7 +35,7 @@ def create(name: str, given: Mapping[str, str], *, is_used: bool, as_json: bool)
         raise CommandError(_EXISTS.format(name))
     _judge(name, given)
     _write(profiles, {**profiles.settings, name: dict(given)}, name if is_used else profiles.current)
-    hint = "; it is in use" if is_used else f"; `ottla profile use {name}` has all commands use it"
+    hint = "; it is in use" if is_used else f"; `ottla profile use {name}` selects it for all commands"
     answer({"profile": name, "created": True, "current": is_used}, f"created {name}{hint}", as_json=as_json)
     return 0
 
@@ -102,7 +102,7 @@ def list_all(named: str | None, *, as_json: bool) -> int:
             [(one["profile"], "*" if one["current"] else None, *list(one.values())[2:]) for one in rows],
         )
     else:
-        print("no profiles; `ottla profile create NAME --bootstrap HOST:PORT` makes one")
+        print("no profiles; `ottla profile create NAME --bootstrap HOST:PORT` creates one")
     return 0
 
 

@@ -32,7 +32,7 @@ def add_profile_option(command: Any) -> None:
                 expose_value=False,
                 callback=_note,
                 autocompletion=lambda context, arguments, begun: complete_profiles(begun),
-                help="connect as this profile says; see `ottla profile`",
+                help="connect with this profile; see `ottla profile`",
             )
         )
 

@@ -119,9 +119,9 @@ def _parse(content: bytes, path: Path) -> Profiles:
             for name, settings in profiles.items()
         )
         if not is_well:
-            raise ValueError("it has another form than `ottla profile` writes")
+            raise ValueError("it does not have the form that `ottla profile` writes")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        words = str(error) if isinstance(error, ValueError) else "it has another form than expected"
+        words = str(error) if isinstance(error, ValueError) else "it does not have the expected form"
         raise CommandError(f"The profiles in {path} cannot be read: {words}.", EXIT_USAGE) from None
     return Profiles(current, profiles)
 
@@ -130,7 +130,7 @@ def write_profiles(profiles: Profiles) -> None:
     """Replace the file, which only its owner can read; CommandError if the write fails."""
     content = json.dumps({"current": profiles.current, "profiles": profiles.settings}, indent=2) + "\n"
     if len(content) > MAX_FILE_BYTES or len(profiles.settings) > MAX_PROFILES:
-        raise CommandError("There is no room for more profiles: delete some that nobody needs.")
+        raise CommandError("There is no room for more profiles: delete unused ones.")
     # the file may be a link into a repository of configuration files
     path = Path(os.path.realpath(profiles_path()))
     try:

@@ -75,7 +75,7 @@ def some_entity(words: EntityWords) -> QuotaEntity:
     entity = words.entity()
     if not entity:
         raise CommandError(
-            "Name whom the quotas are for with --user, --client-id or --ip, or with --user-default, "
+            "Name the entity of the quotas with --user, --client-id or --ip, or with --user-default, "
             "--client-id-default or --ip-default.",
             EXIT_USAGE,
         )

@@ -111,7 +111,7 @@ async def until_moved(client: Client, partitions: Collection[TopicPartition]) ->
         if time.monotonic() - since > client.timeout_s:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"{moving[0]} is still moving; the move goes on in the background",
+                f"{moving[0]} is still moving; the move continues in the background",
             )
         await asyncio.sleep(POLL_S)
 
@@ -206,7 +206,7 @@ async def elect(
 
 
 def _whom(preferred: Mapping[TopicPartition, int], partition: TopicPartition, unclean: bool) -> str:
-    return "a living broker" if unclean else str(preferred.get(partition))
+    return "a live broker" if unclean else str(preferred.get(partition))
 
 
 def _brokers(replicas: Sequence[int]) -> str:

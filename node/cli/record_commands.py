@@ -412,7 +412,7 @@ class _Unread:
             if partition not in self._told:
                 reason = (error.detail or error.code.name).rstrip(".")
                 words = (
-                    f"{partition} cannot be read now: it has no leader ({reason}). Reading goes on as "
+                    f"{partition} cannot be read now: it has no leader ({reason}). Reading continues as "
                     "soon as it has one."
                 )
                 print(f"warning: {words}", file=sys.stderr, flush=True)

@@ -57,7 +57,7 @@ Idempotent = Annotated[
     ),
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="do not print where the records were written, nor progress")
+    bool, typer.Option("--quiet", "-q", help="print neither the offsets of the records nor progress")
 ]
 CreateTopic = Annotated[
     bool,
@@ -154,7 +154,7 @@ Format = Annotated[
     typer.Option(
         "--format",
         "-f",
-        help="print each record so: %t topic, %p partition, %o offset, %T ms, %k key, %s value, %h "
+        help="format of each record: %t topic, %p partition, %o offset, %T ms, %k key, %s value, %h "
         "headers, %d deliveries, \\\n",
     ),
 ]

@@ -37,7 +37,7 @@ class RecordWorker:
             raise CommandError("--exec needs a command, such as --exec 'worker {}'.", EXIT_USAGE)
         if shutil.which(self._words[0]) is None:
             raise CommandError(
-                f"--exec: there is no program {self._words[0]!r} that can be run. It is started without a "
+                f"--exec: there is no executable program {self._words[0]!r}. It is started without a "
                 "shell; for shell syntax write sh -c '...'.",
                 EXIT_USAGE,
             )

@@ -27,7 +27,7 @@ def init(directory: Path, *, nodes: int, hosts: Sequence[str], bootstrap: str, a
         return
     for path in _all_files(files, nodes):
         print(f"{'made' if path in made else 'kept'} {path}")
-    print(f"Give each node {SECURE}=true and {SECURE_DIR}={directory}, where these files are copied to.")
+    print(f"Copy these files to each node, and set {SECURE}=true and {SECURE_DIR}={directory} there.")
     print(f"Keep {files.authority_key} in a safe place: nodes need it only to renew their own certificates.")
 
 

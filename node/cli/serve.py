@@ -144,8 +144,8 @@ def _warn_without_administrator(node: Broker, properties: Path) -> None:
     known = set() if quorum is None else {key.user for key in quorum.image.scram_credentials}
     if users and not users & known:
         log.warning(
-            "The cluster does not have the user in %s, so nobody can log in with that file: create the user "
-            "with the password there (`ottla user create`), as a user who may do so.",
+            "The cluster does not have the user in %s, so no client can log in with that file: create the "
+            "user with the password in it (`ottla user create`), as a user with that right.",
             properties,
         )
 

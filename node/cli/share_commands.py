@@ -117,8 +117,8 @@ class _Loop:
             self.has_lost = True
             where = f"offset {first}" if first == last else f"offsets {first} to {last}"
             print(
-                f"warning: the acknowledgement of {where} of {one.partition} was not accepted, so those that "
-                f"are not acknowledged yet are delivered again: {_reason(one.error)}.",
+                f"warning: the acknowledgement of {where} of {one.partition} was not accepted, so records "
+                f"that are not acknowledged yet are delivered again: {_reason(one.error)}.",
                 file=sys.stderr,
                 flush=True,
             )

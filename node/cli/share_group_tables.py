@@ -38,7 +38,7 @@ def print_partitions(
 
 def _letters_of(partition: str, state: InFlightState) -> str:
     if state.letters_go_on:
-        return f"dead letters of {partition} are tried again, after an attempt that failed"
+        return f"dead letters of {partition} are retried after a failed attempt"
     when = "" if state.letter_failure_ms < 0 else f" {state.letter_failure_ms // 1000} s ago"
     return f"the last dead letters of {partition} could not be written{when}"
 

@@ -56,7 +56,7 @@ def describe(written: Written) -> str:
     """Return the number and offsets of records as text: `2 records at offsets 0 to 1`."""
     counted, first, last = counted_records(written.records), written.first_offset, written.last_offset
     if first is None or last is None:
-        return f"{counted} sent, at offsets that the leader did not tell"
+        return f"{counted} sent, at unknown offsets"
     if written.records == 1:
         return f"{counted} at offset {first}"
     if last - first + 1 == written.records:

@@ -183,7 +183,7 @@ def subject(entry: AccessControlEntry) -> str:
 def _check_number(answers: int, asked: int) -> None:
     if answers != asked:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"the server gave {answers} answers about {asked} ACLs or filters"
+            ErrorCode.INVALID_REQUEST, f"the server returned {answers} answers about {asked} ACLs or filters"
         )
 
 

@@ -56,7 +56,7 @@ async def authorizer_settings(client: Client) -> AuthorizerSettings | None:
     They are read from the first node that answers: all nodes of a cluster have the same.
     """
     node_ids = [one.node_id for one in (await client.refresh([])).brokers]
-    problem = KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no node tells its settings")
+    problem = KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no node returned its settings")
     for place, node_id in enumerate(node_ids):
         of = config_of_broker(node_id)
         share = client.until(client.deadline.share(len(node_ids) - place))

@@ -81,8 +81,8 @@ class AcquiredCursor:
             if not before < one.first_offset <= one.last_offset < MAX_OFFSET:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST,
-                    f"the server gave offsets {one.first_offset} to {one.last_offset} of {partition} behind "
-                    f"{before}",
+                    f"the server returned offsets {one.first_offset} to {one.last_offset} of {partition} "
+                    f"after {before}",
                 )
             before = one.last_offset
         self._ranges = [(one.first_offset, one.last_offset, one.delivery_count) for one in reversed(acquired)]

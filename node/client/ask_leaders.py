@@ -58,7 +58,7 @@ def error_of(problems: Mapping[TopicPartition, KafkaError]) -> KafkaError:
         detail = f"{partition}: {detail}"
     if others:
         more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
-        detail = f"{detail.rstrip('.')}; neither can be asked: {', '.join(others[:_NAMED])}{more}"
+        detail = f"{detail.rstrip('.')}; also without an answer: {', '.join(others[:_NAMED])}{more}"
     return KafkaError(error.code, detail)
 
 

@@ -467,7 +467,7 @@ def only(answers: Sequence[R], subject: str) -> R:
     if len(answers) != 1:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"the server gave {len(answers)} answers about {subject_of(subject)} instead of one",
+            f"the server returned {len(answers)} answers about {subject_of(subject)} instead of one",
         )
     return answers[0]
 

@@ -157,7 +157,7 @@ def _kept_integer(text: str) -> Any:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name comes twice")
+        raise ValueError("a name is repeated")
     return found
 
 

@@ -536,7 +536,7 @@ async def delete_topic_offsets(client: Client, group_id: str, topic: str) -> Non
     known = [one for one in await committed_offsets(client, group_id) if one.topic == topic]
     if not known:
         raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"group {group_id} has committed nothing of {topic}"
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"group {group_id} has no committed offsets of {topic}"
         )
     for one, error_code in (await delete_offsets(client, group_id, known)).items():
         check(error_code, None, f"the offset of {one} in group {group_id}")

@@ -95,7 +95,9 @@ def _change(group_id: str, partition: TopicPartition, target: Target, known: Par
             after, warning = _clamped(offsets[group_id][partition], known)
         case ShiftBy(by):
             if known.committed is None:
-                raise ValueError(f"{partition} cannot be shifted: group {group_id} has no offset there")
+                raise ValueError(
+                    f"{partition} cannot be shifted: group {group_id} has no committed offset there"
+                )
             after, warning = _clamped(known.committed + by, known)
         case ToTime():
             after = known.end if known.at_time is None else known.at_time

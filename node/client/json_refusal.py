@@ -104,21 +104,21 @@ def _name(token: bytes, within: list[_Part]) -> str | None:
     part, names = within[-1], within[-1].names
     part.place[0] = name[:MAX_SHOWN].encode("utf-8", "backslashreplace").decode()
     if _HALF.search(name):
-        return f"the name of field {_path(within)} has half a character, for which there is no UTF-8"
+        return f"the name of field {_path(within)} has a lone surrogate, which UTF-8 cannot encode"
     assert names is not None
     if name in names:
-        return f"field {_path(within)} comes twice in its object: readers do not agree which of them counts"
+        return f"field {_path(within)} is repeated in its object, and parsers disagree about its value"
     names.add(name)
     return None
 
 
 def _value(token: bytes, within: list[_Part]) -> str | None:
     if token in _NO_NUMBERS:
-        return f"{token.decode()}{_of_field(within)} is no number of JSON"
+        return f"{token.decode()}{_of_field(within)} is not a JSON number"
     try:
         if token[:1] == b'"':
             if _HALF.search(json.loads(token.decode("utf-8", "surrogatepass"))):
-                return f"the text{_of_field(within)} has half a character, for which there is no UTF-8"
+                return f"the text{_of_field(within)} has a lone surrogate, which UTF-8 cannot encode"
         elif not token.lstrip(b"-").isdigit() and isinf(float(token)):
             shown = token[:MAX_SHOWN].decode()
             return f"the number {shown}{_of_field(within)} is beyond the largest float"

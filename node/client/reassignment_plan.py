@@ -53,10 +53,10 @@ def parse_plan(content: bytes) -> dict[TopicPartition, list[int]]:
         if len(set(replicas)) < len(replicas):
             raise ValueError(f"the replicas of {one} name a broker twice")
         if one in found:
-            raise ValueError(f"{one} stands there twice")
+            raise ValueError(f"{one} is listed twice")
         log_dirs = entry.get("log_dirs", [ANY] * len(replicas))
         if not isinstance(log_dirs, list) or len(log_dirs) != len(replicas):
-            raise ValueError(f"the log_dirs of {one} are not as many as its replicas")
+            raise ValueError(f"{one} does not have as many log_dirs as replicas")
         if any(path != ANY for path in log_dirs):
             raise ValueError(
                 f'the log_dirs of {one} name a directory, where only "{ANY}" is supported: '
@@ -76,7 +76,7 @@ def parse_topics(content: bytes) -> list[str]:
         if not isinstance(topic, str):
             raise ValueError('each topic needs "topic"')
         if topic in found:
-            raise ValueError(f"topic {topic} stands there twice")
+            raise ValueError(f"topic {topic} is listed twice")
         found[topic] = None
     if not found:
         raise ValueError("it has no topics")
@@ -91,7 +91,7 @@ def _entries(content: bytes, name: str) -> list[dict[str, object]]:
     except (ValueError, RecursionError):
         raise ValueError("it is not JSON") from None
     if not isinstance(document, dict) or document.get("version", VERSION) != VERSION:
-        raise ValueError(f'it is not an object of "version": {VERSION}')
+        raise ValueError(f'it is not an object with "version": {VERSION}')
     entries = document.get(name)
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ValueError(f'it has no list of "{name}"')

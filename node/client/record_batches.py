@@ -169,7 +169,7 @@ class Lane:
     @property
     def last_sequence(self) -> int:
         """Return the sequence number of the last record in flight."""
-        assert self._under_way is not None, "nothing is under way"
+        assert self._under_way is not None, "no piece is in flight"
         return increment_sequence(self._sequence, self._under_way.records_count - 1)
 
     def encode(self) -> bytearray:
@@ -264,7 +264,7 @@ class Lane:
 
     def _take(self) -> _Piece:
         piece = self._under_way
-        assert piece is not None, "an outcome of nothing"
+        assert piece is not None, "an outcome without a piece in flight"
         self._under_way = self.content = None
         self._was_uncertain = False
         return piece

@@ -143,7 +143,7 @@ class RecordSender:
             async with asyncio.timeout(None if deadline is None else deadline.remaining_s):
                 await self._until_there_is_room()
         except TimeoutError:
-            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many records are under way") from None
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many records are pending") from None
 
     async def _until_there_is_room(self) -> None:
         while self._pending_bytes >= MAX_PENDING_BYTES and not self._has_ended:
@@ -391,7 +391,7 @@ class RecordSender:
         except KafkaError as error:
             is_certain = error.code not in MAY_BE_STORED
             return self._fail(lane, error, is_answer=is_certain)
-        raise AssertionError("an error code that is none")
+        raise AssertionError("an error code without an error")
 
     def _fail(self, lane: Lane, error: KafkaError, *, is_answer: bool, can_wait: bool = True) -> bool:
         can_wait = can_wait and time.monotonic() < lane.deadline_s
@@ -412,5 +412,5 @@ _GONE: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 def _ended() -> KafkaError:
     return KafkaError(
-        ErrorCode.NETWORK_EXCEPTION, "the producer of this node has ended: the record may be stored, or not"
+        ErrorCode.NETWORK_EXCEPTION, "the producer of this node has stopped: the record may be stored, or not"
     )

@@ -331,7 +331,8 @@ class ShareConsumer:
                 ranges.append(AcknowledgedRange(offset, offset, kind))
                 return
         error = KafkaError(
-            ErrorCode.INVALID_RECORD_STATE, f"offset {offset} of {shared.partition} is not held any more"
+            ErrorCode.INVALID_RECORD_STATE,
+            f"this member no longer holds offset {offset} of {shared.partition}",
         )
         self._lost.append(
             LostAcknowledgement(shared.partition, AcknowledgedRange(offset, offset, kind), error)

@@ -92,7 +92,8 @@ class ShareMember:
         )
         if len(partitions) > MAX_PARTITIONS:
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"share group {self._group_id} assigned more than {MAX_PARTITIONS}"
+                ErrorCode.INVALID_REQUEST,
+                f"share group {self._group_id} assigned over {MAX_PARTITIONS} partitions",
             )
         self.assigned = partitions
         is_complete = all(topic.topic_id in known for topic in assignment.topic_partitions)

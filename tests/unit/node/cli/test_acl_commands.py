@@ -59,7 +59,7 @@ def test_what_is_there_already_is_not_created_again(capsys: pytest.CaptureFixtur
 
     assert [one.operation for one in cluster.asked[1].creations] == [WRITE.operation]
     assert capsys.readouterr().out.splitlines() == [
-        "created 1 ACL; 1 was there already",
+        "created 1 ACL; 1 already existed",
         "principal  permission  operation  resource  name    pattern  host",
         "User:anna  allow       write      topic     orders  literal  *",
     ]

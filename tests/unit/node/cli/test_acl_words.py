@@ -177,9 +177,15 @@ def test_every_principal_operation_resource_and_host_is_combined() -> None:
         ([ORDERS], [], Roles(producer=True), [BOB], "cannot be used with --operation"),
         ([COPY], [], Roles(producer=True), (), "need a --topic"),
         ([ORDERS], [], Roles(consumer=True), (), "--consumer needs a --group"),
-        ([ORDERS, TEAM], [], Roles(producer=True), (), "--producer has no use for a group"),
-        ([ORDERS, TEAM, COPY], [], Roles(consumer=True), (), "--consumer has no use for a transactional_id"),
-        ([ORDERS, CLUSTER], [], Roles(producer=True), (), "--producer has no use for a cluster"),
+        ([ORDERS, TEAM], [], Roles(producer=True), (), "--producer cannot be used with a group"),
+        (
+            [ORDERS, TEAM, COPY],
+            [],
+            Roles(consumer=True),
+            (),
+            "--consumer cannot be used with a transactional_id",
+        ),
+        ([ORDERS, CLUSTER], [], Roles(producer=True), (), "--producer cannot be used with a cluster"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(
@@ -203,7 +209,7 @@ def test_an_acl_is_for_somebody_and_a_command_makes_so_many() -> None:
         words.new_entries(
             [ORDERS], allowed=(), denied=(), operations=[AclOperation.READ], hosts=["*"], roles=Roles()
         )
-    with pytest.raises(CommandError, match=r"would be 10,001 ACLs; a command makes at most 10,000"):
+    with pytest.raises(CommandError, match=r"would be 10,001 ACLs; a command creates at most 10,000"):
         words.new_entries(
             [ORDERS],
             allowed=[f"User:{number}" for number in range(10_001)],

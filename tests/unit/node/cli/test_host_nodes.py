@@ -152,7 +152,7 @@ def test_directories_that_may_not_be_read_are_left_to_the_nodes(
 @pytest.mark.parametrize(
     ("is_there", "nodes", "problem"),
     [
-        ("meta.properties", 2, "move all that is in it to .*node-10 first"),
+        ("meta.properties", 2, "first move its contents to .*node-10"),
         ("node-12/meta.properties", 2, "node 12, which would not be started"),
         ("node-10/meta.properties", 0, "node 10, which would not be started"),
         ("node-11/meta.properties", 2, ""),

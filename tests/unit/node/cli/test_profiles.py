@@ -67,7 +67,7 @@ def test_a_profile_is_made_chosen_shown_and_deleted(ottla: Command) -> None:
     shown = ottla.as_json("profile", "show")
     gone = ottla("profile", "delete", "local")
 
-    assert made == "created local; `ottla profile use local` has all commands use it\n"
+    assert made == "created local; `ottla profile use local` selects it for all commands\n"
     assert none == "ottla: No profile is in use.\n" and (used, current) == ("local is in use\n", "local\n")
     assert listed == [
         {"profile": "local", "current": True, "bootstrap": "localhost:19092", "security": "PLAINTEXT"}

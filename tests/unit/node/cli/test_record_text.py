@@ -101,7 +101,7 @@ def test_headers_may_be_an_object() -> None:
             b'{"value":{"a":[1,1e400]}}',
             r": the number 1e400 of field value\.a\[1\] is beyond the largest float$",
         ),
-        (b'{"value":1,"value":2}', ": field value comes twice in its object"),
+        (b'{"value":1,"value":2}', ": field value is repeated in its object"),
         (b'{"value":{"a":1,}}', r": .* at column 16, in field value\.a$"),
     ],
 )

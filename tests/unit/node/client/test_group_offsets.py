@@ -62,7 +62,7 @@ def test_every_way_to_reset(target: Target, facts: PartitionFacts, after: int, i
 
 
 def test_what_was_never_committed_cannot_be_shifted() -> None:
-    with pytest.raises(ValueError, match="orders-0 cannot be shifted: group g has no offset there"):
+    with pytest.raises(ValueError, match="orders-0 cannot be shifted: group g has no committed offset there"):
         plan_reset("g", ShiftBy(1), {ORDERS: NEVER})
 
 

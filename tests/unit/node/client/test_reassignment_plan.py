@@ -35,8 +35,11 @@ def test_a_plan_is_read_as_it_is_written() -> None:
         ([{"topic": "a", "partition": 0, "replicas": []}], "are not a list of broker ids"),
         ([{"topic": "a", "partition": 0, "replicas": ["1"]}], "are not a list of broker ids"),
         ([{"topic": "a", "partition": 0, "replicas": [1, 1]}], "name a broker twice"),
-        ([{"topic": "a", "partition": 0, "replicas": [1]}] * 2, "a-0 stands there twice"),
-        ([{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": []}], "not as many as its replicas"),
+        ([{"topic": "a", "partition": 0, "replicas": [1]}] * 2, "a-0 is listed twice"),
+        (
+            [{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": []}],
+            "does not have as many log_dirs as replicas",
+        ),
         ([{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": ["/x"]}], "name a directory"),
     ],
 )
@@ -55,7 +58,7 @@ def test_what_is_no_document_is_refused(content: bytes) -> None:
 
 
 def test_topics_stand_once() -> None:
-    with pytest.raises(ValueError, match="topic a stands there twice"):
+    with pytest.raises(ValueError, match="topic a is listed twice"):
         parse_topics(b'{"topics": [{"topic": "a"}, {"topic": "a"}]}')
     with pytest.raises(ValueError, match="has no topics"):
         parse_topics(b'{"topics": []}')
