@@ -16,8 +16,6 @@ from tests.english import Finding, Text, findings, sources, texts
 UNREAD = (
     "metadata_raft/",
     "node/broker.py",
-    "node/cli/",
-    "node/client/",
     "node/clock.py",
     "node/console/",
     "node/coordinators/",
@@ -53,8 +51,6 @@ UNREAD = (
     "tests/unit/metadata_raft/",
     "tests/unit/node/",
     "tests/unit/node/authorization/",
-    "tests/unit/node/cli/",
-    "tests/unit/node/client/",
     "tests/unit/node/coordinators/",
     "tests/unit/node/counters/",
     "tests/unit/node/doctor/",

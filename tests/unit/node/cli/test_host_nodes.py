@@ -95,7 +95,7 @@ def test_the_rest_api_has_ports_that_follow() -> None:
         ({"process_roles": "controller"}, "is for brokers, and process.roles=controller"),
         ({"log_dirs": ""}, "log.dirs must be set"),
         ({"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"}, "PLAINTEXT://:9093 of node 11 has the port"),
-        ({"listeners": "PLAINTEXT://:65534,CONTROLLER://:9093"}, "end beyond 65535"),
+        ({"listeners": "PLAINTEXT://:65534,CONTROLLER://:9093"}, "exceed 65535"),
         ({"listeners": "PLAINTEXT://localhost"}, "must end with a port"),
     ],
 )

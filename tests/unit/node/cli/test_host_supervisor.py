@@ -57,7 +57,7 @@ def test_a_start_that_fails_is_tried_again_later(capfd: pytest.CaptureFixture[st
 
     watch_once([missing])
 
-    assert "node 7 could not be started (No such file or directory); it is started again" in (
+    assert "node 7 could not be started (No such file or directory); it will be restarted" in (
         capfd.readouterr().err
     )
     assert missing.again_s is not None and not missing.is_running

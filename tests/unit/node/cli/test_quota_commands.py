@@ -52,7 +52,7 @@ def test_options_that_contradict_each_other_are_refused(words: EntityWords, said
 
 
 def test_a_change_needs_somebody_and_a_principal_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(CommandError, match="Name whom the quotas are for"):
+    with pytest.raises(CommandError, match="Name the entity of the quotas"):
         commands.some_entity(EntityWords())
 
     assert commands.some_entity(EntityWords(user="User:anna")) == (("user", "User:anna"),)

@@ -20,7 +20,7 @@ NOBODY = ("-b", "127.0.0.1:1", "--timeout", "1")
         (["--share", "g", "--isolation", "read_committed"], "--isolation cannot be used with --share"),
         (["--share", ""], "must not be empty"),
         (["--share", "g", "--exec", "true", "--acknowledge", "accept"], "the exit code acknowledges"),
-        (["--share", "g", "--exec", "no-such-program-anywhere"], "no program"),
+        (["--share", "g", "--exec", "no-such-program-anywhere"], "no executable program"),
         (["--exec", "true"], "--exec needs --share"),
         (["--acknowledge", "accept"], "--acknowledge needs --share"),
         (["--idle-timeout", "1"], "--idle-timeout needs --share"),
