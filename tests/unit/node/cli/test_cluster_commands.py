@@ -43,7 +43,7 @@ def test_moves_name_all_partitions_or_one() -> None:
 
 
 @pytest.mark.parametrize("texts", [["a"], ["1,"], [""], ["x:1"], [":1"], ["-1:2"], ["1:2", "1:3"], ["1:2:3"]])
-def test_what_is_no_move_is_wrong_usage(texts: list[str]) -> None:
+def test_an_invalid_move_is_wrong_usage(texts: list[str]) -> None:
     with pytest.raises(CommandError) as refused:
         reassign_commands.parse_moves(texts)
 
@@ -93,7 +93,7 @@ def test_the_state_of_a_quorum_for_programs(
     assert told["voters"][0]["listeners"] == [{"name": "CONTROLLER", "host": "a", "port": 9093}]
 
 
-def test_voters_without_a_vote_are_told_from_the_others(
+def test_voters_without_a_vote_are_distinguished_from_the_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, copied = member(0)._replace(is_disk_old=True), member(2)._replace(is_disk_copied=True)
@@ -133,7 +133,7 @@ def state_in(path: Path) -> QuorumState | None:
     return read_quorum_state(OsDisk(), path / "__cluster_metadata-0")
 
 
-def test_a_copied_directory_is_trusted_once_somebody_says_so(
+def test_a_copied_directory_is_trusted_after_the_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = voter_directory(tmp_path / "home")

@@ -45,7 +45,7 @@ def test_the_first_node_ends_last(tmp_path: Path) -> None:
     assert (tmp_path / "ended").read_text() == "ba"
 
 
-def test_all_nodes_hurry_when_they_are_asked_twice(tmp_path: Path) -> None:
+def test_all_nodes_hurry_if_they_are_asked_twice(tmp_path: Path) -> None:
     nodes = [node(name, 2, tmp_path / "ended") for name in "ab"]
 
     assert stop_nodes(nodes, [signal.SIGTERM, signal.SIGTERM])

@@ -65,7 +65,7 @@ async def newest(
 
 
 @pytest.mark.parametrize(("heartbeats", "expected"), [(10, {PLACE: 95}), (3, None)])
-def test_a_member_is_heard_while_it_searches_for_the_newest_records(
+def test_a_member_heartbeats_while_it_searches_for_the_newest_records(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     heartbeats: int,
@@ -86,7 +86,7 @@ def test_a_member_is_heard_while_it_searches_for_the_newest_records(
     assert capsys.readouterr().err == ""
 
 
-def test_a_search_that_fell_short_is_told(
+def test_a_search_that_fell_short_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def fell_short(*_: object, **__: object) -> dict[TopicPartition, Newest]:

@@ -45,7 +45,9 @@ class World:
         return {one: one.partition for one in mine}
 
 
-def test_what_has_a_leader_is_answered_and_the_other_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_with_a_leader_are_answered_and_the_other_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = World(monkeypatch, 1, -1, 1)
 
     answers = asyncio.run(ask_leaders(world.client, [LED, DEAD, OTHER], world.ask))
@@ -58,7 +60,7 @@ def test_what_has_a_leader_is_answered_and_the_other_is_named(monkeypatch: pytes
         answers.all()
 
 
-def test_a_leader_that_comes_in_time_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_that_is_elected_in_time_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, 1, -1)
 
     async def elected(leader: int, mine: Sequence[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
@@ -70,7 +72,7 @@ def test_a_leader_that_comes_in_time_is_asked(monkeypatch: pytest.MonkeyPatch) -
     assert answers.all() == {LED: 0, DEAD: 1} and world.now_s < 1
 
 
-def test_a_partition_that_is_not_there_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_partition_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, 1)
 
     answers = asyncio.run(ask_leaders(world.client, [LED, DEAD], world.ask))

@@ -13,7 +13,7 @@ class Now:
         return self.seconds
 
 
-def test_what_remains_shrinks_and_is_never_nothing() -> None:
+def test_the_remaining_time_shrinks_and_is_never_zero() -> None:
     now = Now()
     deadline = Deadline.after(5, now)
 
@@ -33,7 +33,7 @@ def test_a_part_never_ends_later_than_the_whole() -> None:
     assert deadline.within(2).given_s == 5
 
 
-def test_one_that_is_silent_leaves_the_others_their_share() -> None:
+def test_a_step_without_an_answer_leaves_the_others_their_share() -> None:
     now = Now()
     deadline = Deadline.after(6, now)
 

@@ -104,7 +104,7 @@ def test_values_are_the_same_at_any_depth_or_not(left: str, right: str, expected
         (b'{"a":{true:1}}', "unexpected character"),
     ],
 )
-def test_what_readers_do_not_agree_on_is_refused_by_the_name_of_the_field(document: bytes, told: str) -> None:
+def test_json_that_parsers_disagree_about_is_rejected_with_the_field(document: bytes, told: str) -> None:
     with pytest.raises(ValueError) as refused:
         load_json(document)
 

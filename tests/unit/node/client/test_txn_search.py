@@ -67,11 +67,11 @@ def leaders(cluster: Cluster) -> dict[TopicPartition, int]:
     return asyncio.run(txn_admin.leaders_of(cluster, [A0, A1, GONE]))  # type: ignore[arg-type]
 
 
-def test_a_new_leader_is_waited_for() -> None:
+def test_a_new_leader_is_awaited() -> None:
     assert leaders(Cluster(NO_LEADER, NO_LEADER, 1)) == {A0: 2, A1: 1}
 
 
-def test_one_that_does_not_come_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_leader_is_not_awaited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ask_leaders, "ELECTION_S", 0)
 
     assert leaders(Cluster(NO_LEADER)) == {A0: 2, A1: NO_LEADER}
@@ -88,7 +88,7 @@ def test_a_transaction_is_shown_where_it_has_a_leader(
     assert asked == [A0]
 
 
-def test_what_hangs_is_found_where_somebody_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_transactions_are_found_in_partitions_with_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ask_leaders, "ELECTION_S", 0)
     where: dict[str, Any] = {"topics": None, "broker_id": None, "longer_than_ms": 0}
 
