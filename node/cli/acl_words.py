@@ -23,7 +23,7 @@ from ottla.metadata_raft.acl import (
 )
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 
-MAX_PER_COMMAND: Final = 10_000  # entries or questions: a few options may multiply to very many
+MAX_PER_COMMAND: Final = 10_000  # entries or checks: a few options may multiply to very many
 _PRODUCER: Final = (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE)
 _TRANSACTIONAL: Final = (AclOperation.WRITE, AclOperation.DESCRIBE)
 _CONSUMER: Final = (AclOperation.READ, AclOperation.DESCRIBE)
@@ -190,8 +190,7 @@ def _of_operations(
 def fitting(
     resources: Sequence[Resource], operations: Sequence[AclOperation]
 ) -> list[tuple[Resource, AclOperation]]:
-    """Return each resource with each operation; CommandError if there are no resources, or one lacks an
-    operation.
+    """Return each resource with each operation; CommandError if there are none, or one does not fit.
 
     Without operations, each resource is returned with all of its operations.
     """

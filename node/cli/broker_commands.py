@@ -121,9 +121,7 @@ async def _until_drained(client: Client, broker_id: int, say: Say) -> None:
 
 
 async def _is_stopped(client: Client, broker_id: int, say: Say) -> bool:
-    """Wait until a broker is down, since a running one would register again; False if it holds a replica
-    again.
-    """
+    """Wait until a broker is down, else it would register again; False if it has got a replica again."""
     since, is_told = time.monotonic(), False
     while True:
         if await decommission.is_stopped(client.renewed(), broker_id):

@@ -63,9 +63,7 @@ async def _settings_of(
 
 
 async def _check_resets(client: Client, of: ConfigResource, resets: Sequence[str]) -> None:
-    """Raise CommandError for an unknown setting: servers accept any reset, so that those of old versions can
-    go.
-    """
+    """Raise CommandError for an unknown setting: servers accept any reset, to remove settings of the past."""
     if not resets:
         return
     known = {one.name for one in await _settings_of(client, of)}

@@ -1,5 +1,4 @@
-"""The warnings of all commands about their nodes: one that is cut off from the quorum, and those without
-answer.
+"""The warnings of all commands about nodes that are cut off from the quorum or do not answer.
 
 `client_of` passes both functions to the client of each command, so that no command has to call them.
 """

@@ -376,9 +376,7 @@ async def _is_share(client: Client, group_id: str) -> bool:
 
 
 async def _delete_share_offsets(client: Client, group_id: str, topics: Topics, *, as_json: bool) -> int:
-    """Delete the offsets of whole topics, as Kafka's API for share groups does; 1 if one could not be
-    deleted.
-    """
+    """Delete the offsets of whole topics, as Kafka's API for share groups does; 1 if one failed."""
     for name, numbers in topics.items():
         if numbers is not None:
             raise CommandError(

@@ -111,9 +111,7 @@ class NodeProcess:
         prefix: Sequence[str] = (),
         start: "Callable[..., subprocess.Popen[bytes]]" = subprocess.Popen,
     ) -> None:
-        """Start the node; `prefix` is a command that runs it, such as `ip netns exec NAME`, `start` starts a
-        process.
-        """
+        """Start the node by `start`; `prefix` is a command that runs it, such as `ip netns exec NAME`."""
         self.home = home
         self.ready_line = ""
         with home.log.open("ab") as log_file:
@@ -280,9 +278,7 @@ def write_homes(
 
 
 def _usable_homes(nodes: int, *, base_port: int, data: Path, is_secure: bool = False) -> list[NodeHome]:
-    """Return the directories of the nodes; CommandError for another number of nodes, or for a running
-    cluster.
-    """
+    """Return the directories of the nodes; CommandError if it is another number of nodes, or they run."""
     if not 1 <= nodes <= MAX_NODES:
         raise CommandError(f"--nodes must be between 1 and {MAX_NODES}.")
     ports = _ports_of(is_secure)
@@ -491,9 +487,7 @@ def stop_all(nodes: Sequence[NodeProcess]) -> bool:
 
 
 def _obeyed(node: NodeProcess, returncode: int) -> bool:
-    """Return True if it stopped as requested; a node that was still importing its modules ends by the signal
-    itself.
-    """
+    """Return True if it stopped as requested; one that was still importing its modules ends by the signal."""
     by_signal = (-signal.SIGTERM, -signal.SIGINT, EXIT_INTERRUPTED)
     return returncode == 0 or (not node.ready_line and returncode in by_signal)
 

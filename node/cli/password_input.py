@@ -32,9 +32,7 @@ def take_password(user: str, *, file: str | None, generate: bool) -> str:
 
 
 def password_in(content: bytes, source: str) -> str:
-    """Return the single line of a file as a password, without its line break; CommandError if it is not
-    valid.
-    """
+    """Return the single line of a file as a password, without its line break; CommandError if invalid."""
     line = content.removesuffix(b"\n").removesuffix(b"\r")
     if not line:
         raise CommandError(f"There is no password in {source}: it is empty.", EXIT_USAGE)

@@ -97,7 +97,7 @@ async def produce(client: Client, load: ProduceLoad) -> int:
         figures = ProduceFigures()
         try:
             await _send(producer, load, payloads, figures)
-        finally:  # also of what was interrupted
+        finally:  # also after an interruption
             answer(figures.document(), figures.line(), as_json=load.as_json)
     return 0
 
@@ -230,7 +230,7 @@ async def consume(client: Client, load: ConsumeLoad) -> int:
                         f"Only {records} of {load.records} records came, and none for the last "
                         f"{client.timeout_s:g} seconds (--timeout)."
                     )
-        finally:  # also of what was interrupted
+        finally:  # also after an interruption
             figures = ConsumeFigures(begun_s, time.time(), records, size_bytes)
             answer(figures.document(), "\n".join(figures.lines()), as_json=load.as_json)
     return 0
@@ -258,7 +258,7 @@ async def latency(client: Client, load: LatencyLoad) -> int:
                 latencies.add([took_ms])
                 if not number % EVERY and not load.as_json:
                     print(f"{number}\t{took_ms:.4f}", flush=True)
-        finally:  # also of what was interrupted
+        finally:  # also after an interruption
             _tell_latencies(latencies, load)
     return 0
 

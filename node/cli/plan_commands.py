@@ -83,9 +83,7 @@ async def generate(
 
 
 async def execute(client: Client, plan: Assignment, *, rate: int | None, waits: bool, as_json: bool) -> int:
-    """Start the moves of a plan, throttled if wanted; with `waits`, wait for their end and remove the
-    throttle.
-    """
+    """Start the moves of a plan; with `waits`, wait for their end and remove the throttle of `rate`."""
     topics = sorted({one.topic for one in plan})
     async with client:
         now = await assignment(client, topics)

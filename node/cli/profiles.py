@@ -63,9 +63,7 @@ def shown(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def profiles_path() -> Path:
-    """Return the path of the file, by the XDG Base Directory Specification; CommandError without a home
-    directory.
-    """
+    """Return the path of the file, by the XDG Base Directory Specification; CommandError without a home."""
     given = os.environ.get("XDG_CONFIG_HOME", "")
     try:
         base = Path(given) if given.startswith("/") else Path.home() / ".config"

@@ -17,9 +17,7 @@ class Progress:
         self._has_line = False
 
     def show(self, size_bytes: int, records: int | None = None) -> None:
-        """Show the amount done since the command began, and the rate; it may be called often, and writes
-        rarely.
-        """
+        """Show the amount done so far, and the rate; it may be called often, since it writes rarely."""
         if not self._is_shown:
             return
         now_s = time.monotonic()

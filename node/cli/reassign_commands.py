@@ -21,9 +21,7 @@ LAG_S: Final = 2.0  # the node that answers may apply the end of a move later th
 
 
 def parse_moves(texts: Sequence[str]) -> dict[int, list[int]]:
-    """Parse `[P:]ID,ID,...` into brokers by partition, EVERY_PARTITION for all others; CommandError
-    otherwise.
-    """
+    """Parse `[P:]ID,ID,...` into brokers by partition, EVERY_PARTITION for all others; or CommandError."""
     moves: dict[int, list[int]] = {}
     for text in texts:
         partition, separator, brokers = text.rpartition(":")

@@ -436,8 +436,7 @@ async def resume(
     *,
     read_committed: bool,
 ) -> Answers[int] | None:
-    """Return the committed offsets; for partitions without one the offsets of --from, or why they are
-    unknown.
+    """Return the committed offsets; for partitions without one that of --from, or why it is unknown.
 
     None if the group wants to rebalance before the newest records are found: the search may take longer than
     the group waits for a heartbeat.

@@ -98,8 +98,9 @@ def _bytes_of(fields: dict[str, Any], name: str) -> bytes | None:
 
 
 def _headers_of(content: Any) -> Headers:
-    """Return headers from an object, or from an array of objects with "key" and "value" if names are
-    repeated.
+    """Return headers from an object, or from an array of objects if names are repeated.
+
+    Each object in the array has a "key" and a "value".
     """
     if content is None:
         return ()

@@ -111,9 +111,7 @@ def _as_options(overrides: Sequence[str]) -> Iterator[str]:
 
 
 def settings_text(config: BrokerConfig) -> str:
-    """Return the settings of a node that are not defaults, without secrets; those set by ottla.secure
-    included.
-    """
+    """Return the settings of a node that are not defaults, without secrets; with those of ottla.secure."""
     shown = sorted(config.static_texts.items())
     return "".join(
         f"{name}={HIDDEN if BROKER_CONFIG_DEF.key(name).sensitive else escape_controls(text)}\n"
@@ -176,9 +174,7 @@ def _refusals(overrides: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def _pid_file(path: Path | None) -> Iterator[None]:
-    """Keep the process id in `path` while the node runs; after a kill the file stays, and the next start
-    renews it.
-    """
+    """Keep the process id in `path` while the node runs; it stays after a kill, until the next start."""
     if path is None:
         yield
         return

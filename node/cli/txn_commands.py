@@ -140,9 +140,7 @@ class HangingOptions:
 
 
 async def find_hanging(client: Client, options: HangingOptions) -> int:
-    """Print the hanging transactions; 1 if there are any, or if a partition without a leader was not
-    searched.
-    """
+    """Print the hanging transactions; 1 if there are any, or a partition without a leader."""
     async with client:
         found, leaderless = await txn_control.find_hanging(
             client,

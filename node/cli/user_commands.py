@@ -44,9 +44,7 @@ def mechanisms_of(words: Sequence[str] | None) -> Mechanisms:
 
 
 def check_new_user(name: str, iterations: int | None) -> None:
-    """Reject, before a password is asked for, what no server accepts; warn of a name that looks like a
-    principal.
-    """
+    """Reject invalid names and iterations before a password is asked for; warn of a likely principal."""
     if not name:
         raise CommandError("The name of a user must not be empty.", EXIT_USAGE)
     if iterations is not None and not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:

@@ -1,5 +1,4 @@
-"""Requests to every broker, for state that each of them alone has: the groups and transactions it
-coordinates.
+"""Requests to every broker, for state that each of them alone has: its groups and transactions.
 
 All brokers are asked at once. The result has the answers, and an error for each broker that did not answer.
 """

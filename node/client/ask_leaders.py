@@ -69,7 +69,7 @@ async def ask_leaders(client: Client, partitions: Iterable[TopicPartition], ask:
     problems: dict[TopicPartition, KafkaError] = {}
     pause_s = RETRY_PAUSE_S
     deadline = client.deadline
-    if client.cut_off_since_ms is not None:  # nobody is elected
+    if client.cut_off_since_ms is not None:  # no leader is elected
         deadline = deadline.within(CUT_OFF_PATIENCE_S)
     while missing:
         told = await _round(client, missing, ask)

@@ -1,5 +1,4 @@
-"""A record batch that grows record by record: `build_batch` without a list, since each record is encoded at
-once.
+"""A record batch that grows record by record: `build_batch` with each record encoded at once.
 
 A command sends millions of lines, so this is the one module of the command line written for speed: a record
 takes a third of the time that it takes in `build_batch`, and the bytes are identical.

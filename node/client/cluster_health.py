@@ -34,9 +34,7 @@ class PartitionState(NamedTuple):
 
     @property
     def is_under_replicated(self) -> bool:
-        """Return True if it is under-replicated as Apache Kafka counts: replicas that are being added are not
-        missing.
-        """
+        """Return True if too few replicas are in sync; as in Apache Kafka, new replicas are not missing."""
         return len(self.isr) < len(set(self.replicas) - set(self.coming))
 
 
@@ -67,9 +65,7 @@ class Health(NamedTuple):
 
     @property
     def is_healthy(self) -> bool:
-        """Return True if no partition has a problem, every registered broker runs, and the metadata is
-        current.
-        """
+        """Return True if no partition has a problem, all brokers run, and the metadata are current."""
         return self.reason is None
 
     @property
@@ -154,17 +150,13 @@ def _crowded(states: Sequence[PartitionState], racks: Mapping[int, str | None]) 
 
 
 def _needs_unclean_election(one: PartitionState, living: set[int]) -> bool:
-    """Return True if there is no leader and no live replica in sync, but a live one that lacks acknowledged
-    records.
-    """
+    """Return True if there is no leader and no live replica in sync, but a live one without all records."""
     up = living - set(one.offline)
     return one.leader < 0 and not up & set(one.isr) and bool(up & set(one.replicas))
 
 
 async def cluster_health(client: Client) -> Health:
-    """Return the health of the cluster; `min.insync.replicas` is requested only where a replica is not in
-    sync.
-    """
+    """Return the health of the cluster; `min.insync.replicas` is requested only if a replica lags."""
     topics = await topic_admin.describe_topics(client, None)
     states = await _states_of(client, topics)
     unsure = sorted({one.partition.topic for one in states if len(one.isr) < len(one.replicas)})

@@ -14,9 +14,7 @@ _NAMES_IT: Final = re.compile(r"needs [A-Z_]+ permission")
 
 
 def check_right(error_code: int, message: str | None, subject: str, right: AclOperation) -> None:
-    """Raise KafkaError for an error code, as `check` does; CLUSTER_AUTHORIZATION_FAILED names the missing
-    right.
-    """
+    """Raise KafkaError for an error code, as `check` does; an authorization error names the missing right."""
     if error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED and not _NAMES_IT.search(message or ""):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,

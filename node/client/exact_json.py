@@ -40,8 +40,7 @@ _EXACT_FLOATS: Final = 2.0**53  # each integer below it has an exact float
 
 
 def load_json(document: bytes | bytearray) -> Any:
-    """Parse a JSON document for `dump_json`; ValueError, which names the field, if it cannot be stored
-    exactly.
+    """Parse a JSON document for `dump_json`; ValueError with the field if it cannot be stored exactly.
 
     It may have up to `MAX_PARTS`. Numbers that would change become an `orjson.Fragment`, and integers beyond
     64 bits an int. Rejected are numbers with a point or exponent beyond the largest float, NaN, texts that
@@ -72,8 +71,7 @@ def _parts_in(document: bytes | bytearray) -> int:
 
 
 def load_for_comparison(document: bytes | bytearray) -> Any:
-    """Parse a JSON document for `is_same_json`; ValueError if it is not JSON or has over `COMPARED_PARTS`
-    values.
+    """Parse a JSON document for `is_same_json`; ValueError if it is not JSON, or beyond `COMPARED_PARTS`.
 
     If a name is repeated its last value counts. NaN is accepted, and equals nothing.
     """

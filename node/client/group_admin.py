@@ -449,8 +449,7 @@ async def committed(client: Client, group_id: str, *, with_lag: bool) -> Committ
 async def committed_by_groups(
     client: Client, coordinator_id: int, group_ids: Sequence[str]
 ) -> dict[str, Committed]:
-    """Return the committed offsets and lags of groups of one coordinator; groups that have left it are
-    missing.
+    """Return the committed offsets and lags of groups of one coordinator, without groups that moved.
 
     It sends one request, without a retry. The result is empty for a server that takes one group per request.
     """

@@ -89,8 +89,7 @@ async def of_share_group(
     is_wanted: Callable[[TopicPartition], bool],
     with_in_flight: bool = False,
 ) -> dict[TopicPartition, PartitionLag]:
-    """Return the start offset of a share group in each partition and its lag; the oldest record's age is
-    unknown.
+    """Return the start offset and the lag of a share group in each partition; the age is unknown.
 
     As in `kafka-share-groups`, a partition has no lag if the coordinator returns none. But if members read it
     and have not acknowledged anything yet, the leader knows its start offset.

@@ -63,9 +63,7 @@ class PartitionFacts(NamedTuple):
 
 
 class Change(NamedTuple):
-    """The offset of a group in a partition before and after a reset, and a warning if the target was
-    adjusted.
-    """
+    """The offset of a group in a partition before and after a reset; a warning if it was adjusted."""
 
     partition: TopicPartition
     before: int | None
@@ -74,9 +72,7 @@ class Change(NamedTuple):
 
 
 def plan_reset(group_id: str, target: Target, facts: Mapping[TopicPartition, PartitionFacts]) -> list[Change]:
-    """Return the change of each partition; ValueError with a sentence if one of them cannot be reset this
-    way.
-    """
+    """Return the change of each partition; ValueError with a sentence if one of them cannot be reset."""
     return [_change(group_id, partition, target, known) for partition, known in sorted(facts.items())]
 
 

@@ -24,9 +24,7 @@ _NAMED_MEMBERS: Final = 5  # members that an error names
 
 
 def at_time(timestamp_ms: int) -> ToTime:
-    """Return the target of a time; a negative one is 0, since ListOffsets has special values below: -1 is the
-    end.
-    """
+    """Return the target of a time. Negative times become 0: ListOffsets has special values below."""
     return ToTime(min(max(0, timestamp_ms), MAX_TIMESTAMP_MS))
 
 
@@ -71,8 +69,7 @@ async def check_has_no_members(client: Client, group_id: str) -> bool:
 async def plan(
     client: Client, group_id: str, target: Target, topics: Topics | None, *, is_share: bool = False
 ) -> list[Change]:
-    """Return the change of each partition's offset; if `topics` is None, of all committed offsets of the
-    group.
+    """Return the change of each partition's offset; if `topics` is None, of all committed offsets.
 
     For a share group the start offsets take the place of committed offsets.
     """

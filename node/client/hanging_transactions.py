@@ -1,5 +1,4 @@
-"""Transactions that are open in a log and that no coordinator will end: read_committed consumers wait at
-them.
+"""Transactions that are open in a log and that no coordinator ends, so read_committed consumers wait.
 
 A coordinator writes markers to the partitions of its transactions. If a log has a transaction open that the
 coordinator does not know, the producer failed or a marker was lost, and no process will end it.
@@ -22,9 +21,7 @@ class OpenTransaction(NamedTuple):
 def open_for_long(
     producers: Mapping[TopicPartition, Iterable[ProducerView]], *, now_ms: int, longer_than_ms: int
 ) -> list[OpenTransaction]:
-    """Return the transactions whose last record is older than `longer_than_ms`, beyond any coordinator's
-    timeout.
-    """
+    """Return the transactions without a new record for longer than any coordinator allows."""
     return [
         OpenTransaction(partition, one)
         for partition, views in producers.items()

@@ -25,9 +25,7 @@ from ottla.node.settings.balance_settings import NOT_LEADING
 
 
 class LeaderMoves(NamedTuple):
-    """The result: the partitions with their new orders, their elections, and the partitions left as they
-    were.
-    """
+    """The result: the new orders of partitions, the elections, and the partitions left as they were."""
 
     orders: Sequence[NewOrder]
     elections: Sequence[ElectionResult]

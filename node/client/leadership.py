@@ -13,9 +13,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 
 
 class LedPartition(NamedTuple):
-    """A partition: its leader (-1: none), its replicas in order, those in sync, and if it is being
-    reassigned.
-    """
+    """A partition: its leader (-1: none), its replicas in order, those in sync, and if it is moving."""
 
     partition: TopicPartition
     leader: int

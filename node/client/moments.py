@@ -42,9 +42,7 @@ def parse_duration(text: str) -> int:
 
 
 def moment_text(moment_ms: int) -> str:
-    """Format a time as `2026-01-31T12:00:00.000Z`, or as a number if it is beyond the calendar, as one in us
-    is.
-    """
+    """Format a time as `2026-01-31T12:00:00.000Z`, or as a number if it is beyond the calendar."""
     try:
         moment = _EPOCH + timedelta(milliseconds=moment_ms)
     except OverflowError:

@@ -1,6 +1,4 @@
-"""The sentence about a node without contact to a leader of the metadata quorum, for health, REST and
-commands.
-"""
+"""The sentence about a node that is cut off from the metadata quorum, for health, REST and commands."""
 
 from datetime import UTC, datetime
 

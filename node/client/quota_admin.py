@@ -90,8 +90,7 @@ async def alter_quotas(
     *,
     only_check: bool = False,
 ) -> dict[QuotaEntity, KafkaError]:
-    """Set quotas, or remove those whose value is None; return the entities that were rejected, with the
-    errors.
+    """Set quotas, or remove those whose value is None; return the rejected entities with their errors.
 
     The changes of an entity are made all or none.
     """

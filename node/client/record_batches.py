@@ -80,9 +80,7 @@ class PendingBatch:
         return len(self.records) - 1
 
     def timestamp_of(self, place: int) -> int:
-        """Return the timestamp of a record in the log: CreateTime or LogAppendTime, as the topic is
-        configured.
-        """
+        """Return the timestamp of a record in the log: CreateTime or LogAppendTime, as the topic is set."""
         return self.timestamps[place] if self.log_append_time_ms < 0 else self.log_append_time_ms
 
 
@@ -205,9 +203,7 @@ class Lane:
     # ---- outcomes --------------------------------------------------------------------------------
 
     def stored(self, base_offset: int, log_append_time_ms: int) -> int:
-        """Note that the piece in flight is in the log; return the bytes of records that are no longer
-        pending.
-        """
+        """Note that the piece in flight is in the log; return the bytes that are no longer pending."""
         piece = self._take()
         batch = piece.batch
         self._sequence = increment_sequence(self._sequence, piece.records_count)
@@ -221,8 +217,7 @@ class Lane:
         self._was_uncertain = False
 
     def failed(self, error: KafkaError, *, is_answer: bool, can_wait: bool) -> int | None:
-        """Note an error of the piece in flight; `is_answer` if it is the leader's, so that the piece is not
-        stored.
+        """Note an error of the piece in flight; if it `is_answer` of the leader, the piece is not stored.
 
         Return None if it must be sent again after a pause, else the bytes of records that are no longer
         pending.

@@ -1,6 +1,4 @@
-"""Deletes the records before an offset (DeleteRecords, KIP-107): the log start offset of a partition moves
-up.
-"""
+"""Deletes records before an offset (DeleteRecords, KIP-107), which moves up the log start offset."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -20,7 +18,7 @@ from ottla.node.wire.messages.delete_records import (
 
 
 class Trim(NamedTuple):
-    """A trim of partitions: their first offsets before it, and those after it or the reason why not."""
+    """The result of a trim: the log start offsets before and after it, and the errors of partitions."""
 
     before: Mapping[TopicPartition, int]
     after: Mapping[TopicPartition, int]

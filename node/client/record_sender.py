@@ -109,9 +109,7 @@ class RecordSender:
         self._has_ended = False
 
     async def run(self) -> None:
-        """Send until cancelled or failed, once; at its end pending records get the error that they may be
-        lost.
-        """
+        """Send until cancelled or failed, once; then pending records get the error that they may be lost."""
         try:
             async with self._client, self._tasks:
                 await self._dispatch()

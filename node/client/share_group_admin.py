@@ -108,9 +108,7 @@ async def set_share_starts(client: Client, group_id: str, offsets: Mapping[Topic
 async def delete_share_starts(
     client: Client, group_id: str, topics: Iterable[str]
 ) -> dict[str, tuple[int, str | None]]:
-    """Delete the state of a share group in these topics; return the error code (0 for none) and message of
-    each.
-    """
+    """Delete a share group's state in these topics; return the error code (0: none) and message of each."""
     request = DeleteShareGroupOffsetsRequest(
         group_id=group_id, topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=one) for one in topics]
     )

@@ -77,9 +77,7 @@ class ShareMember:
         return response
 
     async def _take(self, client: Client, assignment: Assignment) -> None:
-        """Set the assignment by topic names; topics that the metadata lack yet are added after a later
-        heartbeat.
-        """
+        """Set the assignment by topic names; topics that the metadata lack are added by a later heartbeat."""
         known = {topic.topic_id: topic.name for topic in client.topics.values()}
         if any(topic.topic_id not in known for topic in assignment.topic_partitions):
             await client.refresh(self._topics)

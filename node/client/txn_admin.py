@@ -32,7 +32,7 @@ from ottla.node.wire.messages.write_txn_markers import (
 )
 
 ONGOING: Final = "Ongoing"
-DECIDED: Final = ("PrepareCommit", "PrepareAbort")  # markers are on their way
+DECIDED: Final = ("PrepareCommit", "PrepareAbort")  # the markers are being written
 # As Apache Kafka writes them.
 STATES: Final = ("Empty", ONGOING, *DECIDED, "CompleteCommit", "CompleteAbort", "PrepareEpochFence", "Dead")
 PARTITIONS_OF_A_REQUEST: Final = 500
@@ -211,9 +211,7 @@ async def describe_producers(
 
 
 async def find_producers(client: Client, partitions: Iterable[TopicPartition]) -> Answers[list[ProducerView]]:
-    """Return the producers in the logs of the leaders, and the errors of partitions whose leader does not
-    answer.
-    """
+    """Return the producers in the logs of the leaders, and the errors of partitions without an answer."""
     return await ask_leaders(client, partitions, partial(_ask_producers, client))
 
 
