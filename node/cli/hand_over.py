@@ -29,7 +29,7 @@ async def hand_over(client: Client, node_id: int, pid: int, linger_s: float, as_
             line = f"node {node_id} is the only one running: no other node can take over its partitions"
             answer({"node": node_id, "handed_over": False}, line, as_json=as_json)
             return 0
-        # it would keep leading, and could not lead anything else until it is restarted
+        # It would keep leading, and could not lead anything else until it is restarted.
         if client.cut_off_since_ms is not None:
             raise CommandError(
                 f"Node {node_id} cannot hand over its partitions: the metadata quorum has no leader, "

@@ -129,7 +129,7 @@ def write_profiles(profiles: Profiles) -> None:
     content = json.dumps({"current": profiles.current, "profiles": profiles.settings}, indent=2) + "\n"
     if len(content) > MAX_FILE_BYTES or len(profiles.settings) > MAX_PROFILES:
         raise CommandError("There is no room for more profiles: delete unused ones.")
-    # the file may be a link into a repository of configuration files
+    # The file may be a link into a repository of configuration files.
     path = Path(os.path.realpath(profiles_path()))
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -56,7 +56,7 @@ def parse_line(line: bytes, *, key_separator: bytes | None, empty_as_null: bool)
 def parse_json(line: bytes) -> ProducerRecord:
     """Parse a line that is a JSON object; ValueError with the reason."""
     try:
-        # files of Windows begin with the byte order mark
+        # Files of Windows begin with the byte order mark.
         fields = load_json(line.removeprefix(codecs.BOM_UTF8))
     except ValueError as error:
         raise ValueError(f"this is not JSON that can be stored unchanged: {error}") from None

@@ -98,13 +98,13 @@ class Client:
         self.timeout_s = timeout_s  # for each operation of work that runs for long
         self.deadline = Deadline.after(timeout_s)
         self.topics: dict[str, Topic] = {}
-        # runs the opening of records; None: they are opened on the loop, in turns
+        # Runs the opening of records; None: they are opened on the loop, in turns.
         self.opening: Opening | None = None
         self.bootstrap = bootstrap
         self._endpoints: dict[int, tuple[str, int]] = {}
         self._shared = _Shared()
         self._connections: dict[tuple[str, int], PeerClient] = {}
-        # so that concurrent requests share a connection
+        # Concurrent requests to one address share a connection.
         self._connecting: dict[tuple[str, int], asyncio.Lock] = {}
         self._silent: dict[tuple[str, int], KafkaError] = {}  # the error of each address without a connection
 
@@ -262,7 +262,7 @@ class Client:
                         *endpoint, client_id=CLIENT_ID, timeout_s=(deadline or self.deadline).remaining_s
                     )
                 except KafkaError as error:
-                    # the first error says more: the last attempt may have had no time left
+                    # The first error says more: the last attempt may have had no time left.
                     self._silent.setdefault(endpoint, error)
                     raise
                 self._silent.pop(endpoint, None)

@@ -55,7 +55,7 @@ class Health(NamedTuple):
     leads: Mapping[int, int]
     cut_off_since_ms: int | None = None  # of the node that answered: the whole report is as old as that
     crowded: Sequence[TopicPartition] = ()  # in fewer racks than they could be
-    # the brokers that a partition with a problem lacks
+    # The brokers that a partition with a problem lacks.
     lacking: Mapping[TopicPartition, Set[int]] = MappingProxyType({})
 
     def is_explained_by(self, down: Iterable[int], partition: TopicPartition) -> bool:

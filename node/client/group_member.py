@@ -248,7 +248,7 @@ class GroupMember:
             for topic in response.topics:
                 for answer in topic.partitions:
                     if answer.error_code in REJOIN:
-                        # the member that has the partition now will read the records again
+                        # The member that has the partition now will read the records again.
                         self._note(answer.error_code)
                     else:
                         check(answer.error_code, None, f"the offset of {topic.name}-{answer.partition_index}")

@@ -131,7 +131,7 @@ class Lane:
         self.partition = partition
         self.identity: ProducerIdentity | None = None
         self.is_busy = False  # a task sends its records, or waits to retry
-        # after a failure: its sequence numbers under the shared id are unknown
+        # After a failure its sequence numbers under the shared id are unknown.
         self.needs_own_identity = False
         self.content: bytearray | None = None  # the piece in flight, encoded
         self.tries = 0

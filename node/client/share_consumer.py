@@ -101,7 +101,7 @@ class _Session:
     partitions: frozenset[TopicPartition] = frozenset()  # those in the leader's session
     cursors: list[tuple[TopicPartition, AcquiredCursor]] = field(default_factory=list)  # with records left
     was_asked: bool = False  # a request was sent, so the leader may hold records for this member
-    # returned to the caller, not acknowledged yet
+    # Returned to the caller, not acknowledged yet.
     given: dict[TopicPartition, set[int]] = field(default_factory=dict)
     pending: dict[TopicPartition, list[AcknowledgedRange]] = field(default_factory=dict)
     locked_s: float = 0.0  # when locks were last acquired or renewed
