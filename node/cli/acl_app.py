@@ -1,4 +1,4 @@
-"""`ottla acl ...`: the commands and options; `acl_words` reads them, `acl_commands` does what they say."""
+"""`ottla acl ...`: the commands and their options; `acl_words` parses them, `acl_commands` runs them."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -137,7 +137,7 @@ def acl_create(
             "--allow",
             "--allow-principal",
             metavar="PRINCIPAL",
-            help="allow this principal, such as User:anna; User:* is everybody; repeatable",
+            help="allow this principal, such as User:anna; User:* is every principal; repeatable",
         ),
     ] = None,
     deny: Annotated[
@@ -166,10 +166,11 @@ def acl_create(
     ] = "literal",
     host: Hosts = None,
     producer: Annotated[
-        bool, typer.Option("--producer", help="all that a producer to these topics needs")
+        bool, typer.Option("--producer", help="all operations that a producer to these topics needs")
     ] = False,
     consumer: Annotated[
-        bool, typer.Option("--consumer", help="all that a consumer of these topics and groups needs")
+        bool,
+        typer.Option("--consumer", help="all operations that a consumer of these topics and groups needs"),
     ] = False,
     idempotent: Annotated[
         bool,
@@ -233,7 +234,7 @@ def acl_delete(
     operation: Operations = None,
     host: FilterHosts = None,
     permission: Permission = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", "--force", help="do not ask")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", "--force", help="do not ask for confirmation")] = False,
     dry_run: CheckOnly = False,
     output: Output = "text",
     bootstrap: Bootstrap = None,
@@ -261,7 +262,7 @@ def acl_delete(
         cluster,
         delegation_token,
         user_principal,
-        # As kafka-acls: a deletion spares the prefixes of that name, unless they are meant.
+        # As in kafka-acls: a deletion keeps prefixed ACLs of that name, unless --pattern-type selects them.
         pattern_type or ("literal" if is_named else "any"),
         operation,
         host,
@@ -310,7 +311,7 @@ def acl_check(
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Tell whether principals may do something, and which rule says so.
+    """Check if principals may perform operations, and show the rule that decides.
 
     With --operation the exit code is 1 if they may not; without it, all operations are shown.
 
@@ -382,7 +383,7 @@ def _selection(
 
 
 def _confirm() -> None:
-    """Go on if the user agrees; else end the command."""
+    """Ask for confirmation; end the command if the user declines."""
     if not typer.confirm("Delete them?", err=True):
         print("nothing was deleted", file=sys.stderr)
         raise typer.Exit(EXIT_FAILURE)

@@ -1,4 +1,4 @@
-"""`ottla acl ...`: what the commands print. Each returns the exit code, or what a command has found."""
+"""`ottla acl ...`: runs the commands and prints their results. Each returns the exit code or its result."""
 
 import sys
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ _RULES = {
 
 
 class Question(NamedTuple):
-    """One thing that somebody may want to do."""
+    """A principal and host, and the operation on a resource that is checked for it."""
 
     asker: Asker
     operation: AclOperation
@@ -65,7 +65,7 @@ async def find(
 async def create(
     client: Client, entries: Sequence[AccessControlEntry], *, dry_run: bool, as_json: bool
 ) -> int:
-    """Create the entries that are not there yet."""
+    """Create the entries that do not exist yet."""
     resources = {Resource(*_resource(one)): None for one in entries}
     async with client:
         there: set[AccessControlEntry] = set()
@@ -87,7 +87,7 @@ async def create(
 
 
 def show(entries: Sequence[AccessControlEntry], *, as_json: bool) -> None:
-    """Print what would be deleted."""
+    """Print the entries that would be deleted."""
     if as_json:
         print_json([_as_json(one, changed=False) for one in entries])
     elif entries:
@@ -98,7 +98,7 @@ def show(entries: Sequence[AccessControlEntry], *, as_json: bool) -> None:
 
 
 async def delete(client: Client, entries: Sequence[AccessControlEntry], *, as_json: bool) -> int:
-    """Delete these entries and no others, whatever was created meanwhile."""
+    """Delete exactly these entries, even if others that match were created meanwhile."""
     async with client:
         deleted = await delete_acls(client, [exact_filter(one) for one in entries])
     outcomes = zip(entries, deleted, strict=True)
@@ -114,7 +114,7 @@ async def delete(client: Client, entries: Sequence[AccessControlEntry], *, as_js
 
 
 async def check(client: Client, questions: Sequence[Question], *, must: bool, as_json: bool) -> int:
-    """Print who may do what, and by which rule; if it must be so, the exit code is 1 for what is denied."""
+    """Print each decision and its rule; with `must`, the exit code is 1 if an operation is denied."""
     rules: dict[Resource, AccessRules] = {}
     async with client:
         for resource in dict.fromkeys(one.resource for one in questions):
@@ -166,7 +166,7 @@ def _answer_as_json(question: Question, decision: Decision) -> dict[str, object]
     }
 
 
-# ---- what is printed -----------------------------------------------------------------------------
+# ---- output --------------------------------------------------------------------------------------
 
 
 def _resource(entry: AccessControlEntry) -> tuple[ResourceType, str, PatternType]:
@@ -199,7 +199,7 @@ def _print(entries: Sequence[AccessControlEntry]) -> None:
 def _as_json(
     entry: AccessControlEntry, *, changed: bool | None = None, error: KafkaError | None = None
 ) -> dict[str, object]:
-    """Return an entry with the words of the REST API."""
+    """Return an entry as a JSON object, with the names of the REST API."""
     return {
         "resource_type": word(ResourceType, entry.resource_type),
         "resource_name": entry.resource_name,
@@ -214,7 +214,7 @@ def _as_json(
 
 
 def _complain(refused: dict[AccessControlEntry, KafkaError]) -> int:
-    """Name the entries that are as they were, on stderr; return the exit code."""
+    """Print the entries that were rejected on stderr; return the exit code."""
     for entry, error in refused.items():
         print(f"ottla: {escape_controls(entry_in_words(entry))}: {explain(error)}", file=sys.stderr)
     return EXIT_FAILURE if refused else 0
@@ -227,4 +227,4 @@ def _count(number: int) -> str:
 def _already(number: int) -> str:
     if not number:
         return ""
-    return f"; {number} {'was' if number == 1 else 'were'} there already"
+    return f"; {number} already existed"

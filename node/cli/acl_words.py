@@ -1,6 +1,6 @@
-"""ACLs in the words of a command line: what is to be created, and which entries are meant. Nothing is asked.
+"""Parses the options of `ottla acl` into ACLs to create and filters of ACLs. No request is sent.
 
-The words are those of `kafka-acls`; upper and lower case, `DescribeConfigs` and `DESCRIBE_CONFIGS` are one.
+The words are those of `kafka-acls`. Case does not matter: `DescribeConfigs` and `DESCRIBE_CONFIGS` are equal.
 """
 
 import ipaddress
@@ -23,7 +23,7 @@ from ottla.metadata_raft.acl import (
 )
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 
-MAX_PER_COMMAND: Final = 10_000  # entries or questions: the product of a few options may be very large
+MAX_PER_COMMAND: Final = 10_000  # entries or checks: a few options may multiply to very many
 _PRODUCER: Final = (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE)
 _TRANSACTIONAL: Final = (AclOperation.WRITE, AclOperation.DESCRIBE)
 _CONSUMER: Final = (AclOperation.READ, AclOperation.DESCRIBE)
@@ -32,7 +32,7 @@ K = TypeVar("K", bound=IntEnum)
 
 
 class Resource(NamedTuple):
-    """A resource, or a pattern of resources, of a command line."""
+    """A resource, or a pattern of resources, named by options."""
 
     resource_type: ResourceType
     name: str
@@ -40,7 +40,7 @@ class Resource(NamedTuple):
 
 
 class Roles(NamedTuple):
-    """The shortcuts for all that a producer or a consumer needs."""
+    """The options for all operations that a producer or a consumer needs."""
 
     producer: bool = False
     consumer: bool = False
@@ -76,7 +76,7 @@ def resources_of(
     if any(not one.name for one in found):
         raise CommandError("The name of a resource must not be empty; * stands for all.", EXIT_USAGE)
     if is_cluster:
-        # There is one cluster only, so prefixes are for the others.
+        # There is only one cluster, so a prefix applies to the other resources.
         is_of_others = pattern_type is PatternType.PREFIXED
         pattern_type = PatternType.LITERAL if is_of_others else pattern_type
         found.append(Resource(ResourceType.CLUSTER, CLUSTER_NAME, pattern_type))
@@ -84,7 +84,7 @@ def resources_of(
 
 
 def parse_principal(text: str) -> str:
-    """Return a principal, `User:anna`; CommandError with the likely one for another text."""
+    """Parse a principal, `User:anna`; CommandError that suggests one for another text."""
     kind, separator, name = text.partition(":")
     if not separator or not kind or not name:
         likely = f"User:{text.strip(':')}" if text.strip(":") else "User:NAME"
@@ -93,9 +93,9 @@ def parse_principal(text: str) -> str:
 
 
 def parse_host(text: str) -> str:
-    """Return the address of a client as entries have it, or `*`; CommandError for what no client has.
+    """Parse the address of a client, or `*`, into the form of entries; CommandError if it is not an address.
 
-    Nodes compare addresses as texts, so ::1 is written as they write it.
+    Nodes compare addresses as texts, so ::1 is returned as they write it.
     """
     if text == WILDCARD:
         return text
@@ -111,18 +111,18 @@ def parse_host(text: str) -> str:
 
 
 def parse_operations(texts: Sequence[str]) -> list[AclOperation]:
-    """Return the operations that words name, with commas or one by one."""
+    """Parse operations, separated by commas or repeated."""
     words = [part.strip() for text in texts for part in text.split(",") if part.strip()]
     return list(dict.fromkeys(_parse(AclOperation, each, "operation") for each in words))
 
 
 def parse_permission(text: str | None) -> AclPermissionType:
-    """Return what a filter selects: ALLOW, DENY, or (None) any of them."""
+    """Parse the permission of a filter: ALLOW, DENY, or ANY if None."""
     return AclPermissionType.ANY if text is None else _parse(AclPermissionType, text, "permission")
 
 
 def parse_pattern_type(text: str) -> PatternType:
-    """Return the type of patterns that a word names."""
+    """Parse a pattern type."""
     return _parse(PatternType, text, "pattern type")
 
 
@@ -137,7 +137,7 @@ def _parse(kind: type[K], text: str, noun: str) -> K:
     return found
 
 
-# ---- what is to be created ------------------------------------------------------------------------
+# ---- new entries -----------------------------------------------------------------------------------
 
 
 def new_entries(
@@ -149,7 +149,7 @@ def new_entries(
     hosts: Sequence[str],
     roles: Roles,
 ) -> list[AccessControlEntry]:
-    """Return the entries that the options of `acl create` stand for; CommandError if they do not fit."""
+    """Return the entries for the options of `acl create`; CommandError if the options do not fit together."""
     if not allowed and not denied:
         raise CommandError("Name a principal with --allow User:NAME or --deny User:NAME.", EXIT_USAGE)
     if roles.producer or roles.consumer:
@@ -163,7 +163,7 @@ def new_entries(
     count = len(granted) * len(who) * len(hosts)
     if count > MAX_PER_COMMAND:
         raise CommandError(
-            f"These would be {count:,} ACLs; a command makes at most {MAX_PER_COMMAND:,}.", EXIT_USAGE
+            f"These would be {count:,} ACLs; a command creates at most {MAX_PER_COMMAND:,}.", EXIT_USAGE
         )
     entries = [
         AccessControlEntry(*resource, principal, host, operation, permission)
@@ -190,9 +190,9 @@ def _of_operations(
 def fitting(
     resources: Sequence[Resource], operations: Sequence[AclOperation]
 ) -> list[tuple[Resource, AclOperation]]:
-    """Return each resource with each operation; CommandError if there are none, or if they do not fit.
+    """Return each resource with each operation; CommandError if there are none, or one does not fit.
 
-    Without operations these are all that a resource has.
+    Without operations, each resource is returned with all of its operations.
     """
     if not resources:
         raise CommandError(
@@ -243,7 +243,7 @@ def _of_roles(
         if resource.resource_type not in needed:
             kind = in_words(ResourceType, resource.resource_type)
             role = "--consumer" if roles.consumer and not roles.producer else "--producer"
-            raise CommandError(f"{role} has no use for a {kind}.", EXIT_USAGE)
+            raise CommandError(f"{role} cannot be used with a {kind}.", EXIT_USAGE)
     granted = [(one, operation) for one in resources for operation in needed[one.resource_type]]
     if roles.idempotent:
         cluster = Resource(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
@@ -251,13 +251,13 @@ def _of_roles(
     return granted
 
 
-# ---- which are meant ------------------------------------------------------------------------------
+# ---- selections -----------------------------------------------------------------------------------
 
 
 class Selection(NamedTuple):
-    """The entries that a command is about: those of any of the resources that have one of each of the rest.
+    """A selection of entries: those of any of the resources that match each other field.
 
-    What is empty selects all.
+    An empty field matches all.
     """
 
     resources: Sequence[Resource] = ()
@@ -265,16 +265,16 @@ class Selection(NamedTuple):
     operations: Sequence[AclOperation] = ()
     hosts: Sequence[str] = ()
     permission: AclPermissionType = AclPermissionType.ANY
-    pattern_type: PatternType = PatternType.ANY  # where no resource is named
+    pattern_type: PatternType = PatternType.ANY  # if no resource is named
 
     @property
     def is_everything(self) -> bool:
-        """Return whether no option says which entries are meant."""
+        """Return True if no option restricts the selection."""
         named = (self.resources, self.principals, self.operations, self.hosts)
         return not any(named) and self.permission is AclPermissionType.ANY
 
     def filters(self) -> list[AclFilter]:
-        """Return what to ask of a server: at least all that is selected, one filter for a resource."""
+        """Return the filters to send, one per resource; together they match at least the selection."""
         any_of_all = (ResourceType.ANY, None, self.pattern_type)
         return [
             AclFilter(
@@ -290,7 +290,7 @@ class Selection(NamedTuple):
         ]
 
     def choose(self, entries: Iterable[AccessControlEntry]) -> list[AccessControlEntry]:
-        """Return those of a server's answers that are selected, each once, sorted by resource."""
+        """Return the entries of a response that are selected, without duplicates, sorted by resource."""
         return sorted(
             {
                 one
@@ -307,12 +307,12 @@ class Selection(NamedTuple):
 
 
 def in_words(kind: type[IntEnum], number: int) -> str:
-    """Return a word of Kafka as options take it, in lower case."""
+    """Return a constant of Kafka in lower case, as options accept it."""
     return word(kind, number).lower()
 
 
 def entry_in_words(entry: AccessControlEntry) -> str:
-    """Return an entry as a sentence has it: `allow User:anna read on topic orders from *`."""
+    """Return an entry as text: `allow User:anna read on topic orders from *`."""
     names = " names that begin with" if entry.pattern_type == PatternType.PREFIXED else ""
     return (
         f"{in_words(AclPermissionType, entry.permission_type)} {entry.principal} "

@@ -1,7 +1,7 @@
-"""Commands that other packages add to `ottla`: the entry points `ottla.commands`, each a Typer of its own.
+"""Commands that other packages add to `ottla`: the entry points `ottla.commands`, each a Typer app.
 
-So a package above this one has its commands here, and this one imports nothing of it. They are looked for
-when a name is none of ours, or all are to be listed: for `ottla start` nothing of it is loaded.
+So a package of a higher layer adds its commands here without being imported. The entry points are read only
+for a name that is not built in, or to list all commands: `ottla start` loads none of them.
 """
 
 from typing import Any, Final
@@ -16,10 +16,10 @@ GROUP: Final = "ottla.commands"
 
 
 class WithAddedCommands(TyperGroup):
-    """Our commands, then those that were added."""
+    """The built-in commands, then the added ones."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse them, with the user's own shell where completion is asked for without a name."""
+        """Parse the arguments; if completion names no shell, use the user's own."""
         return super().parse_args(ctx, with_shell(args))
 
     def list_commands(self, ctx: Any) -> list[str]:

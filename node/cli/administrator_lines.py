@@ -1,4 +1,4 @@
-"""Writes the lines of `ottla start` and `ottla cluster up` about the administrator of a secured cluster."""
+"""The lines that `ottla start` and `ottla cluster up` print about the administrator of a secured cluster."""
 
 from pathlib import Path
 from shlex import quote
@@ -8,9 +8,9 @@ from ottla.node.settings.secure_settings import SecureFiles
 
 
 def administrator_lines(files: SecureFiles, bootstrap: str) -> list[str]:
-    """Return where the settings of the administrator are, and a command that works with them.
+    """Return the path of the administrator's settings, and a command that works with them.
 
-    `bootstrap` is where the node or the cluster serves, which an older file may not know.
+    `bootstrap` is the address of the node or the cluster, which an older file may lack.
     """
     path = files.client_properties
     here = Path.cwd()

@@ -1,6 +1,6 @@
-"""The results of commands, as text for people or as JSON for programs: the one door to both.
+"""Prints the results of commands, as text for people or as JSON for programs: no other module prints JSON.
 
-With `--output json` a command prints exactly one document on standard output, also if an error ends it after
+With `--output json` a command prints exactly one document on standard output, even if an error ends it after
 some of its work; progress, warnings and errors go to standard error.
 """
 
@@ -11,12 +11,12 @@ from types import TracebackType
 
 from ottla.node.cli.failure import EXIT_FAILURE
 
-# The JSON of an answer: an object, or a list of them.
+# The JSON of a result: an object, or a list of objects.
 Document = Mapping[str, object] | Sequence[Mapping[str, object]]
 
 
 def answer(document: Document, line: str, *, as_json: bool) -> None:
-    """Print the result of a command, which is one thing: the document for programs, the line for people."""
+    """Print the single result of a command: the document for programs, or the line for people."""
     if as_json:
         print_json(document)
     else:
@@ -29,9 +29,9 @@ def print_json(document: Document) -> None:
 
 
 class Results:
-    """The result of a command that does the same to several things: a line each, or one list of objects.
+    """The results of a command that does the same to several things: a line each, or one list of objects.
 
-    People read each line as soon as it is true; the list is printed at the end, and also after an error.
+    Each line is printed at once; the list is printed at the end, and also after an error.
     """
 
     def __init__(self, *, as_json: bool) -> None:
@@ -40,14 +40,14 @@ class Results:
         self._documents: list[Mapping[str, object]] = []
 
     def add(self, document: Mapping[str, object], line: str) -> None:
-        """Tell about one of them."""
+        """Report a success."""
         if self._as_json:
             self._documents.append(document)
         else:
             print(line)
 
     def fail(self, document: Mapping[str, object], sentence: str) -> None:
-        """Tell about one that was not done, for a reason; the exit code becomes 1."""
+        """Report a failure with its reason; the exit code becomes 1."""
         self.exit_code = EXIT_FAILURE
         if self._as_json:
             self._documents.append({**document, "error": sentence})

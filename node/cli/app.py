@@ -1,5 +1,6 @@
-"""`ottla`: the command line. This page and the modules `*_app` have the commands and their words. What they
-do is imported when it is needed, so that `--help` answers at once and a node carries nothing that only a
+"""`ottla`: the command line. This module and the modules `*_app` define the commands and their options.
+
+The code of a command is imported when it runs, so that `--help` is fast and a node loads nothing that only a
 client needs. Other packages add commands of their own (`added_commands`).
 """
 
@@ -88,7 +89,7 @@ from ottla.node.cli.user_app import user
 from ottla.node.client.refusal import Refused
 from ottla.node.tools.closed_pipe import end_quietly, is_of_output, output_refused
 
-if TYPE_CHECKING:  # loaded late, with what is asked of a cluster
+if TYPE_CHECKING:  # imported late, with the client
     from ottla.node.cli.record_commands import PrintOptions
     from ottla.node.client.cluster_client import Client
 
@@ -154,7 +155,7 @@ def ottla(
         ),
     ] = None,
 ) -> None:
-    """What all commands share."""
+    """The options of `ottla` itself."""
 
 
 @app.command()
@@ -186,7 +187,7 @@ def start(
         bool,
         typer.Option(
             "--secure",
-            help="use TLS, logins and ACLs: make certificates and an administrator beside the data, and "
+            help="use TLS, logins and ACLs: create certificates and an administrator next to the data, and "
             "print the path of the administrator's client settings",
         ),
     ] = False,
@@ -194,7 +195,7 @@ def start(
         str | None,
         typer.Option(
             metavar="N|auto",
-            help="for a host of a cluster: run so many nodes, a process each, or one for each core",
+            help="on a host of a cluster: run this many nodes, one process each; auto: one per core",
         ),
     ] = None,
     print_settings: Annotated[
@@ -285,8 +286,8 @@ def produce(
 ) -> None:
     """Send the lines of standard input to a topic, one record per line, and print where they were written.
 
-    At a terminal each line is answered; otherwise each partition is told once, at the end, with the number of
-    records and their first and last offset.
+    At a terminal the offset of each line is printed; otherwise the number of records of each partition and
+    their first and last offset, once at the end.
 
     With --input json each line is an object as `ottla consume --output json` prints it, with "value" and
     optionally "key", "headers", "partition" and "timestamp". Use "key_base64" and "value_base64" for bytes
@@ -357,14 +358,14 @@ def consume(
     unchanged.
 
     With --share, any number of consumers share the records of a partition. A record is accepted once it is
-    printed; what is held when the command ends is given back. A record that is released comes again, to any
-    member, until the delivery limit of the group is reached (5 by default). A new share group starts at the
-    end of the log; `ottla group config GROUP --set share.auto.offset.reset=earliest` changes that.
+    printed; records that are held when the command ends are released. A released record is delivered again,
+    to any member, up to the delivery limit of the group (5 by default). A new share group starts at the end
+    of the log; `ottla group config GROUP --set share.auto.offset.reset=earliest` changes that.
 
-    --exec starts its command without a shell. The value is on its standard input; {} is replaced by the name
-    of a file that has it, too. OTTLA_TOPIC, OTTLA_PARTITION, OTTLA_OFFSET, OTTLA_TIMESTAMP,
-    OTTLA_DELIVERY_COUNT and, if it is text, OTTLA_KEY are in its environment. Exit code 0 accepts the record,
-    65 (--reject-exit-code) rejects it, any other releases it. The record stays locked while the command runs.
+    --exec starts its command without a shell. The value is on its standard input, and in a file whose name
+    replaces {}. OTTLA_TOPIC, OTTLA_PARTITION, OTTLA_OFFSET, OTTLA_TIMESTAMP, OTTLA_DELIVERY_COUNT and, if it
+    is text, OTTLA_KEY are in its environment. Exit code 0 accepts the record, 65 (--reject-exit-code) rejects
+    it, any other releases it. The record stays locked while the command runs.
 
     Examples:
 
@@ -461,7 +462,7 @@ def _consume_shared(
     printing: "PrintOptions",
     client: "Callable[[], Client]",
 ) -> None:
-    """`ottla consume --share`: check what goes together, then read."""
+    """Check that the options of `ottla consume --share` fit together, then consume."""
     import ottla.node.cli.share_commands as commands
     from ottla.node.cli.record_commands import open_output, printer_of
     from ottla.node.cli.record_worker import RecordWorker
@@ -499,7 +500,7 @@ def completion(
         bool, typer.Option("--install", help="write the script where the shell finds it")
     ] = False,
 ) -> None:
-    """Print the script by which a shell completes ottla, or install it.
+    """Print the completion script of a shell, or install it.
 
     Examples:
 
@@ -586,12 +587,12 @@ def doctor(
 
 
 def main() -> int:
-    """Run `ottla` with the process's arguments; the exit code."""
+    """Run `ottla` with the arguments of the process; return the exit code."""
     try:
         code = _invoke()
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader of the pipe has ended
         return end_quietly()
     except CommandError as error:
         return _complain(str(error), error.exit_code)
@@ -609,7 +610,7 @@ def main() -> int:
         end_quietly()
         return _complain(output_refused(error), EXIT_FAILURE)
     except Exception as error:
-        show = getattr(error, "show", None)  # click's own: bad usage
+        show = getattr(error, "show", None)  # an error of click: bad usage
         if show is None:
             raise
         show()
@@ -621,7 +622,7 @@ def _invoke() -> object:
     try:
         return app(prog_name=PROGRAM, standalone_mode=False)
     except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # the library ends with 1 then
+        if isinstance(end.__context__, BrokenPipeError):  # click turns it into exit code 1
             raise end.__context__ from None
         raise
     finally:
@@ -629,7 +630,7 @@ def _invoke() -> object:
 
 
 def _complain_of_group(group: BaseExceptionGroup[BaseException]) -> int:
-    """What a task group reports: the first error that has words."""
+    """Print the first error of a task group that has a message."""
     for error in group.exceptions:
         if isinstance(error, KafkaError):
             return _complain(explain(error), 1)
@@ -644,7 +645,7 @@ def _complain_of_group(group: BaseExceptionGroup[BaseException]) -> int:
 
 
 def _complain_of_refusal(error: Refused) -> int:
-    from ottla.logstore.words.escaped_text import escape_controls  # it may name what users chose
+    from ottla.logstore.words.escaped_text import escape_controls  # it may contain names that users chose
 
     return _complain(escape_controls(str(error)), EXIT_FAILURE)
 

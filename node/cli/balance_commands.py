@@ -1,4 +1,4 @@
-"""`ottla cluster balance`: the plan, its beginning, its progress, its end. Each returns the exit code."""
+"""`ottla cluster balance`: shows the plan, starts, follows and cancels it. Each returns the exit code."""
 
 import asyncio
 import sys
@@ -19,7 +19,7 @@ _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 async def plan(client: Client, *, shows_all: bool, as_json: bool) -> int:
-    """Show what would move."""
+    """Print the moves of the plan."""
     async with client:
         settings = await balance.read_settings(client)
         made = await balance.make_plan(client.renewed(), settings)
@@ -37,7 +37,7 @@ async def plan(client: Client, *, shows_all: bool, as_json: bool) -> int:
 
 
 async def execute(client: Client, *, waits: bool, as_json: bool) -> int:
-    """Have the cluster balance itself, and wait for it unless told otherwise."""
+    """Start a balance, and wait for its end if `waits`."""
     async with client:
         await balance.begin(client)
         if not waits:
@@ -48,7 +48,7 @@ async def execute(client: Client, *, waits: bool, as_json: bool) -> int:
             status = await balance.status(client.renewed())
             is_on = status.settings.is_requested or bool(status.moving)
             is_seen = is_seen or is_on
-            # The broker that is asked may hear of the wish later than the controller.
+            # The broker that answers may apply the request later than the controller.
             if not is_on and (is_seen or time.monotonic() - began_s > LAG_S):
                 break
             said = f"{len(status.moving)} partitions move, {len(status.plan.moves)} are left"
@@ -61,7 +61,7 @@ async def execute(client: Client, *, waits: bool, as_json: bool) -> int:
 
 
 async def status(client: Client, *, as_json: bool) -> int:
-    """Show what moves now, and what is left."""
+    """Print the current moves and the number of those that are left."""
     async with client:
         found = await balance.status(client)
     settings, moving = found.settings, found.moving
@@ -82,7 +82,7 @@ async def status(client: Client, *, as_json: bool) -> int:
     elif settings.is_requested:
         print("The cluster is being balanced.")
     else:
-        print("Nobody has asked for a balance.")
+        print("No balance was requested.")
     if moving:
         rows_shown = [(*place, _ids(one.adding), _ids(one.removing)) for place, one in moving.items()]
         print_table(("topic", "partition", "gets a replica", "loses a replica"), rows_shown)
@@ -91,14 +91,14 @@ async def status(client: Client, *, as_json: bool) -> int:
 
 
 async def cancel(client: Client, *, as_json: bool) -> int:
-    """Begin nothing more, and take back what moves."""
+    """Stop the balance and cancel the current moves."""
     async with client:
         is_enabled = (await balance.read_settings(client)).is_enabled
         moved = await balance.cancel(client.renewed())
     rows = [{"topic": place.topic, "partition": place.partition} for place in moved]
-    words = f"{len(moved)} moves were taken back."
+    words = f"{len(moved)} moves were cancelled."
     if is_enabled:
-        words += " The cluster goes on to balance itself: ottla.balance.enable is true."
+        words += " The cluster continues to balance itself: ottla.balance.enable is true."
     answer({"cancelled": rows, "enabled": is_enabled}, words, as_json=as_json)
     return 0
 
@@ -131,11 +131,11 @@ def _print_shares(made: BalancePlan) -> None:
 
 
 def _in_words(made: BalancePlan, settings: BalanceSettings) -> str:
-    """Return how much is moved, and how long that takes."""
+    """Return the size of the plan and the least time that it takes, as text."""
     seconds = made.least_s(settings.max_bytes_per_second)
     return (
         f"\n{len(made.moves)} partitions change, {_size(made.copied_bytes)} are copied: at least"
-        f" {_duration(seconds)} at {_size(settings.max_bytes_per_second)}/s a broker."
+        f" {_duration(seconds)} at {_size(settings.max_bytes_per_second)}/s per broker."
         "\nBegin with `ottla cluster balance --execute`."
     )
 

@@ -1,4 +1,4 @@
-"""`ottla broker ...`: the commands and their words."""
+"""`ottla broker ...`: the commands and their options."""
 
 from typing import Annotated
 
@@ -25,9 +25,9 @@ broker = typer.Typer(
     no_args_is_help=True, help="List, inspect, configure, drain and remove the brokers of a cluster."
 )
 
-BrokerId = Annotated[int, typer.Argument(metavar="ID", min=0, help="which broker")]
+BrokerId = Annotated[int, typer.Argument(metavar="ID", min=0, help="the id of the broker")]
 BrokerIds = Annotated[
-    list[int] | None, typer.Argument(metavar="[ID]...", min=0, help="which brokers; default: all")
+    list[int] | None, typer.Argument(metavar="[ID]...", min=0, help="ids of brokers (default: all)")
 ]
 Rate = Annotated[int | None, typer.Option("--rate", metavar="BYTES", min=1, help="bytes per second")]
 
@@ -78,7 +78,7 @@ def broker_decommission(
 @broker.command("config")
 def broker_config(
     broker_id: Annotated[
-        str, typer.Argument(metavar="ID|all", help="which broker, or the settings that all of them share")
+        str, typer.Argument(metavar="ID|all", help="a broker, or the settings that all of them share")
     ],
     change: SetConfig = None,
     reset: ResetConfig = None,
@@ -90,7 +90,7 @@ def broker_config(
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Show or change the settings of a broker while it runs; without --all, those that were changed so.
+    """Show or change the settings of a running broker; without --all, show only those that were changed.
 
     Examples:
 
@@ -128,7 +128,7 @@ def broker_log_dirs(
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Show the log directories of brokers: how full their disks are, and how much of that are replicas."""
+    """Show the log directories of brokers: the space on their disks, and the size of their replicas."""
     import ottla.node.cli.broker_care as commands
 
     client, as_json = client_of(bootstrap, command_config, timeout), output == "json"
@@ -143,7 +143,7 @@ def broker_drain(
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Have other brokers lead the partitions that a broker leads; its replicas stay where they are.
+    """Move leadership from a broker to others; its replicas stay where they are.
 
     Use it before maintenance, and `ottla broker undrain` afterwards. To move the replicas away too, use
     `ottla broker decommission`.
@@ -161,7 +161,7 @@ def broker_undrain(
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Have a broker lead its share of partitions again, after `ottla broker drain`."""
+    """Give a broker its share of leaders again, after `ottla broker drain`."""
     import ottla.node.cli.broker_care as commands
 
     run(lambda: commands.undrain(client_of(bootstrap, command_config, timeout), broker_id, output == "json"))
@@ -175,7 +175,7 @@ def broker_throttle(
         list[str] | None,
         typer.Option("--topic", metavar="TOPIC", help="throttle all partitions of this topic; repeatable"),
     ] = None,
-    clear: Annotated[bool, typer.Option("--clear", help="take all limits away")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="remove all limits")] = False,
     output: Output = "text",
     bootstrap: Bootstrap = None,
     command_config: CommandConfig = None,
@@ -183,7 +183,7 @@ def broker_throttle(
 ) -> None:
     """Show or limit how fast brokers copy replicas, for example while partitions move.
 
-    A limit holds for the topics that are named, now or earlier.
+    A limit applies to the topics that are named, now or earlier.
 
     Examples:
 
@@ -194,7 +194,7 @@ def broker_throttle(
     import ottla.node.cli.broker_care as commands
 
     if clear and (rate is not None or topic or broker_ids):
-        raise CommandError("--clear takes all limits away, and goes with nothing else.", EXIT_USAGE)
+        raise CommandError("--clear removes all limits, and cannot be used with other options.", EXIT_USAGE)
     if rate is None and (topic or broker_ids):
         raise CommandError("Give the limit with --rate BYTES.", EXIT_USAGE)
     client, as_json = client_of(bootstrap, command_config, timeout), output == "json"

@@ -13,7 +13,7 @@ from ottla.node.client.cluster_client import Client
 from ottla.node.client.leader_moves import LeaderMoves
 from ottla.node.client.log_dirs import describe_log_dirs
 
-MAX_NAMED: Final = 5  # partitions that a sentence names; --output json has all
+MAX_NAMED: Final = 5  # partitions that a message names; --output json has all
 
 # ---- log directories -----------------------------------------------------------------------------
 
@@ -21,7 +21,7 @@ MAX_NAMED: Final = 5  # partitions that a sentence names; --output json has all
 async def log_dirs(
     client: Client, broker_ids: Sequence[int] | None, *, with_replicas: bool, as_json: bool
 ) -> int:
-    """Print the directories of brokers; 1 if a broker or a directory could not be asked."""
+    """Print the directories of brokers; 1 if a broker did not answer or a directory has an error."""
     async with client:
         told = await describe_log_dirs(client, broker_ids=broker_ids or None)
     found = [(one.broker_id, each) for one in told for each in one.log_dirs]
@@ -63,14 +63,14 @@ async def log_dirs(
 
 
 async def drain(client: Client, broker_id: int, as_json: bool) -> int:
-    """Have others lead what a broker leads; 1 if it still leads something."""
+    """Move the leaders of a broker's partitions to others; 1 if it still leads some."""
     async with client:
         moves = await leader_moves.drain_leaders(client, broker_id)
     return _tell_moves(moves, f"handed over by broker {broker_id}", as_json)
 
 
 async def undrain(client: Client, broker_id: int, as_json: bool) -> int:
-    """Have a broker lead its share again; 1 if it could not take all of it."""
+    """Make a broker the leader of its share again; 1 if it did not get all of it."""
     async with client:
         moves = await leader_moves.return_leaders(client, broker_id)
     has_share = not moves.orders and not moves.kept
@@ -105,7 +105,7 @@ def _tell_moves(moves: LeaderMoves, done: str, as_json: bool) -> int:
 
 
 async def show_throttles(client: Client, as_json: bool) -> int:
-    """Print the limits of brokers, and the topics for which they hold."""
+    """Print the limits of brokers, and the topics to which they apply."""
     async with client:
         found = await throttles.get_throttles(client)
     rows = [
@@ -135,7 +135,7 @@ async def show_throttles(client: Client, as_json: bool) -> int:
 async def throttle(
     client: Client, broker_ids: Sequence[int] | None, rate: int, topics: Sequence[str], as_json: bool
 ) -> int:
-    """Limit what brokers send to followers and fetch as followers."""
+    """Limit the rate at which brokers send to followers and fetch as followers."""
     rates = {throttles.LEADER_RATE: rate, throttles.FOLLOWER_RATE: rate}
     async with client:
         await throttles.set_throttles(client, rates=rates, broker_ids=broker_ids or None, topics=topics)
@@ -149,7 +149,7 @@ async def throttle(
 
 
 async def clear_throttles(client: Client, as_json: bool) -> int:
-    """Take away every limit."""
+    """Remove all limits."""
     async with client:
         found = await throttles.clear_throttles(client)
     document = {
@@ -158,8 +158,8 @@ async def clear_throttles(client: Client, as_json: bool) -> int:
     }
     answer(
         document,
-        f"took the limits of {counted(len(found.brokers), 'broker')} and "
-        f"{counted(len(found.topics), 'topic')} away",
+        f"removed the limits of {counted(len(found.brokers), 'broker')} and "
+        f"{counted(len(found.topics), 'topic')}",
         as_json=as_json,
     )
     return 0

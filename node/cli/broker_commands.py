@@ -1,4 +1,4 @@
-"""`ottla broker ...`: the nodes of a cluster, and how one leaves it. Each returns the exit code."""
+"""`ottla broker ...`: lists brokers and decommissions one. Each returns the exit code."""
 
 import asyncio
 import sys
@@ -15,7 +15,7 @@ from ottla.node.client import cluster_admin, decommission, topic_admin
 from ottla.node.client.cluster_client import Client
 
 POLL_S: Final = 0.2
-Say = Callable[[str], None]  # tells of progress
+Say = Callable[[str], None]  # prints the progress
 
 
 async def list_all(client: Client, as_json: bool) -> int:
@@ -82,9 +82,9 @@ async def leave(client: Client, broker_id: int, as_json: bool) -> int:
         await decommission.check_may_leave(client, broker_id)
         say = _nothing if as_json else _say
         moved: set[TopicPartition] = set()
-        # Until it is stopped, a new topic may be placed on it: then that is moved too.
+        # Until it is stopped, a new topic may be placed on it, which is then moved too.
         while True:
-            client = client.renewed()  # each step has the whole time
+            client = client.renewed()  # each step has the whole timeout
             moved.update(one.partition for one in await decommission.begin_moves(client, broker_id))
             await _until_drained(client, broker_id, say)
             client = client.renewed()
@@ -101,7 +101,7 @@ async def leave(client: Client, broker_id: int, as_json: bool) -> int:
 
 
 async def _until_drained(client: Client, broker_id: int, say: Say) -> None:
-    """Wait until a broker holds no replica; CommandError when that does not come nearer."""
+    """Wait until a broker holds no replica; CommandError after the timeout without progress."""
     since, told, left = time.monotonic(), -1, -1
     while True:
         held = await decommission.held_partitions(client.renewed(), broker_id)
@@ -121,7 +121,7 @@ async def _until_drained(client: Client, broker_id: int, say: Say) -> None:
 
 
 async def _is_stopped(client: Client, broker_id: int, say: Say) -> bool:
-    """Wait until a broker is down, for a living one would come back at once; False if it holds something."""
+    """Wait until a broker is down, else it would register again; False if it has got a replica again."""
     since, is_told = time.monotonic(), False
     while True:
         if await decommission.is_stopped(client.renewed(), broker_id):
@@ -140,12 +140,12 @@ async def _is_stopped(client: Client, broker_id: int, say: Say) -> bool:
 
 
 def _say(sentence: str) -> None:
-    """Progress is no result: it does not go where results go."""
+    """Print the progress on stderr, apart from the result."""
     print(sentence, file=sys.stderr, flush=True)
 
 
 def _nothing(sentence: str) -> None:
-    """For programs, which read the result alone."""
+    """Print nothing: programs read the result only."""
 
 
 def _brokers(replicas: Sequence[int]) -> str:

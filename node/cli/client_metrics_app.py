@@ -1,4 +1,4 @@
-"""`ottla client-metrics ...`: which of their metrics clients push (KIP-714)."""
+"""`ottla client-metrics ...`: the subscriptions to metrics that clients push (KIP-714)."""
 
 from typing import Annotated
 
@@ -20,7 +20,7 @@ from ottla.node.cli.command_options import (
 )
 
 client_metrics = typer.Typer(
-    no_args_is_help=True, help="Have clients push their metrics: list and change subscriptions."
+    no_args_is_help=True, help="Make clients push their metrics: list and change subscriptions."
 )
 
 Subscription = Annotated[str, typer.Argument(metavar="SUBSCRIPTION")]

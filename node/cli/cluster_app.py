@@ -1,4 +1,4 @@
-"""`ottla cluster ...`, `ottla quorum ...`: the commands and their words."""
+"""`ottla cluster ...` and `ottla quorum ...`: the commands and their options."""
 
 from functools import partial
 from pathlib import Path
@@ -17,11 +17,12 @@ from ottla.node.cli.command_options import (
 )
 
 cluster = typer.Typer(
-    no_args_is_help=True, help="Show how a cluster is, balance it, or run several nodes on this machine."
+    no_args_is_help=True,
+    help="Show the health of a cluster, balance it, or run several nodes on this machine.",
 )
 quorum = typer.Typer(no_args_is_help=True, help="Show and change the voters of the metadata quorum.")
 
-NodeId = Annotated[int, typer.Argument(metavar="ID", min=0, help="which node")]
+NodeId = Annotated[int, typer.Argument(metavar="ID", min=0, help="the id of the node")]
 DirectoryId = Annotated[
     str | None,
     typer.Option(
@@ -37,7 +38,7 @@ def cluster_health(
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Tell whether a cluster is healthy, and which partitions are not; the exit code is 1 if it is not.
+    """Show if a cluster is healthy, and the partitions with problems; the exit code is 1 if it is not.
 
     `ottla doctor` looks for causes.
     """
@@ -53,7 +54,7 @@ def cluster_info(
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Show the id of a cluster, its controller, its brokers, and how many topics and partitions there are."""
+    """Show the id of a cluster, its controller, its brokers, and the number of topics and partitions."""
     import ottla.node.cli.health_commands as commands
 
     run(lambda: commands.info(client_of(bootstrap, command_config, timeout), output == "json"))
@@ -113,11 +114,12 @@ def cluster_start_node(
 def cluster_balance(
     plan: Annotated[bool, typer.Option("--plan", help="show what would move (the default)")] = False,
     execute: Annotated[
-        bool, typer.Option("--execute", help="move it, some partitions at a time, and wait for the end")
+        bool,
+        typer.Option("--execute", help="carry out the plan, some partitions at a time, and wait for the end"),
     ] = False,
     status: Annotated[bool, typer.Option("--status", help="show what moves now")] = False,
     cancel: Annotated[
-        bool, typer.Option("--cancel", help="begin nothing more, take back what moves")
+        bool, typer.Option("--cancel", help="start no more moves, and cancel the current ones")
     ] = False,
     wait: Annotated[bool, typer.Option(help="with --execute: wait until nothing is left to move")] = True,
     every: Annotated[bool, typer.Option("--all", help="with --plan: show all moves")] = False,
@@ -128,8 +130,9 @@ def cluster_balance(
 ) -> None:
     """Give all brokers their share of partitions, bytes and leaders.
 
-    Goals, in this order: racks, disks, replicas, bytes in, leaders. The controller does the work, so it goes
-    on when this command ends or the controller falls. ottla.balance.max.bytes.per.second limits the copying.
+    Goals, in this order: racks, disks, replicas, bytes in, leaders. The controller does the work, so it
+    continues when this command ends or the controller fails. ottla.balance.max.bytes.per.second limits the
+    copying.
 
     Example: ottla cluster balance --plan
     """
@@ -158,7 +161,7 @@ def quorum_status(
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Show the leader, the voters and the observers of the metadata quorum, and how far each has got."""
+    """Show the leader, the voters and the observers of the metadata quorum, with the progress of each."""
     import ottla.node.cli.quorum_commands as commands
 
     run(lambda: commands.status(client_of(bootstrap, command_config, timeout), output == "json"))

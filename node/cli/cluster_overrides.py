@@ -1,4 +1,4 @@
-"""The settings that the user of `ottla cluster up` gives all its nodes, judged before anything is started."""
+"""The settings that `ottla cluster up` applies to all its nodes, validated before a node is started."""
 
 import re
 import sys
@@ -12,7 +12,7 @@ from ottla.node.settings.cluster_settings import NODES_PER_HOST
 from ottla.node.settings.config import parse_config, parse_overrides, refuse_unknown
 from ottla.node.settings.rest_settings import REST_LISTENERS
 
-# What is not the same for all nodes, or makes them one cluster, and the option that decides it.
+# Settings that differ between nodes or join them to one cluster, and the option that decides each.
 _DECIDED_BY: Final = {
     "node.id": "--nodes",
     "broker.id": "--nodes",
@@ -36,7 +36,7 @@ _SPECIAL: Final = re.compile(r"[\\\s=:#!]")
 
 
 def check_overrides(overrides: Sequence[str]) -> None:
-    """Says so of each that has no effect; CommandError for what is wrong, in the words of `ottla start`."""
+    """Print a warning for each setting without effect; CommandError for an invalid one, as `ottla start`."""
     try:
         texts = parse_overrides(overrides)
         refuse_unknown(texts)
@@ -45,7 +45,7 @@ def check_overrides(overrides: Sequence[str]) -> None:
         raise CommandError(escape_controls(error.detail)) from None
     for name, value in texts.items():
         option = _DECIDED_BY.get(name)
-        # No REST API is the same for all nodes.
+        # An empty value, which turns the REST API off, is the same for all nodes.
         if option is not None and not (name == REST_LISTENERS and not value):
             raise CommandError(
                 f"{name} differs from node to node, so `ottla cluster up` sets it itself; use "
@@ -56,7 +56,7 @@ def check_overrides(overrides: Sequence[str]) -> None:
 
 
 def override_lines(overrides: Sequence[str]) -> list[str]:
-    """As lines of a properties file, which mean what was given whatever characters are in it."""
+    """Return the overrides as lines of a properties file, escaped so that any character keeps its meaning."""
     return [f"{_escaped(name)}={_escaped(value)}" for name, value in parse_overrides(overrides).items()]
 
 

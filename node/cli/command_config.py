@@ -1,6 +1,6 @@
-"""How a command connects: by `--command-config`, a file of properties as Kafka's tools take, or by a profile.
+"""The connection of a command, from the properties file of `--command-config` or from a profile.
 
-Passwords stand in these files, never among the arguments, which other users of a machine can see.
+Passwords are in these files, never among the arguments, which other users of a machine can see.
 """
 
 import sys
@@ -37,11 +37,11 @@ class CommandConfig(NamedTuple):
 def connection_of(
     bootstrap: str | None, command_config: Path | None, *, examines_node: bool = False
 ) -> CommandConfig:
-    """Return how a command connects: by its options, else by the environment, else by a profile.
+    """Return the connection of a command: from its options, else the environment, else a profile.
 
-    A profile that is named (`--profile`, OTTLA_PROFILE) gives what those do not. The one in use is for
-    commands that are given no cluster, nor a node of this machine (`examines_node`): its passwords go to its
-    own addresses alone.
+    A profile that is named (`--profile`, OTTLA_PROFILE) supplies what those lack. The current profile is used
+    only by commands that name neither a cluster nor a node of this machine (`examines_node`), so that its
+    passwords are sent only to its own addresses.
     """
     bootstrap = None if is_outranked("bootstrap") else bootstrap
     command_config = None if is_outranked("command_config") else command_config
@@ -60,7 +60,7 @@ def connection_of(
 def other_connection(
     bootstrap: str | None, command_config: Path | None, profile: str | None
 ) -> CommandConfig:
-    """Return how a command connects to a second cluster: by the options for it alone."""
+    """Return the connection of a command to a second cluster, from the options for it alone."""
     file = read_command_config(command_config)
     named = CommandConfig()
     if profile is not None:
@@ -76,12 +76,12 @@ def _first_of(
 
 
 def read_command_config(path: Path | None) -> CommandConfig:
-    """Read the file of `--command-config`; CommandError for what cannot be honoured."""
+    """Read the file of `--command-config`; CommandError for settings that are not supported."""
     return CommandConfig() if path is None else config_of(read_settings(path), str(path))
 
 
 def read_settings(path: Path) -> dict[str, str]:
-    """Return the settings of a properties file as they stand there; CommandError if it cannot be read."""
+    """Return the settings of a properties file, unparsed; CommandError if it cannot be read."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_PROPERTIES_BYTES + 1)
@@ -94,9 +94,9 @@ def read_settings(path: Path) -> dict[str, str]:
 
 
 def config_of(given: Mapping[str, str], source: str) -> CommandConfig:
-    """Return what settings come to; CommandError, with their source, for what cannot be honoured.
+    """Return the connection for these settings; CommandError, with their source, if they are not supported.
 
-    Settings without effect are named on stderr, as Kafka's tools do.
+    Settings without effect are named on stderr, as in Kafka's tools.
     """
     try:
         security, idle = read_client_security(given)

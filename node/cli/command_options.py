@@ -1,4 +1,4 @@
-"""The words that several commands of `ottla` share, and how a command runs to its exit code."""
+"""The options that several commands of `ottla` share, and the functions that run a command."""
 
 import sys
 from collections.abc import Callable, Coroutine
@@ -11,7 +11,7 @@ from ottla.node.cli.failure import EXIT_TERMINATED, EXIT_USAGE, CommandError
 from ottla.node.process.stop_signals import stop_signals
 from ottla.node.tools.closed_pipe import end_quietly
 
-if TYPE_CHECKING:  # loaded late, with what is asked of a cluster
+if TYPE_CHECKING:  # imported late, with the client
     from ottla.node.cli.command_config import CommandConfig as Connection
     from ottla.node.client.cluster_client import Client
 
@@ -66,11 +66,11 @@ CheckOnly = Annotated[bool, typer.Option("--dry-run", help="check the change wit
 
 
 def run(command: Callable[[], Coroutine[Any, Any, int]]) -> None:
-    """Run a command to its exit code."""
+    """Run a command and end with its exit code."""
     try:
         code = result_of(command)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader of the pipe has ended
         code = end_quietly()
     exit_with(code)
 
@@ -82,7 +82,7 @@ def exit_with(code: int) -> None:
 
 
 def result_of(work: Callable[[], Coroutine[Any, Any, R]]) -> R:
-    """Run one part of a command to its result; between two parts the user may be asked something."""
+    """Run one part of a command and return its result; between two parts the user may be asked for input."""
     import asyncio
     import signal
 
@@ -91,7 +91,7 @@ def result_of(work: Callable[[], Coroutine[Any, Any, R]]) -> R:
     async def until_terminated() -> R:
         task = asyncio.current_task()
         assert task is not None
-        # As after Ctrl-C: what was done is committed, and the group is left.
+        # As after Ctrl-C: finished work is committed, and the group is left.
         for number in stop_signals():
             if number is not signal.SIGINT:
                 asyncio.get_running_loop().add_signal_handler(number, task.cancel)
@@ -104,7 +104,7 @@ def result_of(work: Callable[[], Coroutine[Any, Any, R]]) -> R:
 
 
 def client_of(bootstrap: str | None, command_config: Path | None, timeout: float) -> "Client":
-    """The client of a command, which warns of a node that is cut off from the quorum, and of silent ones."""
+    """Return the client of a command. It warns of nodes that are cut off from the quorum or do not answer."""
     from ottla.node.cli.command_config import connection_of
 
     return _client(connection_of(bootstrap, command_config), timeout)
@@ -144,7 +144,7 @@ def _client(config: "Connection", timeout: float) -> "Client":
 
 
 def pairs_of(texts: list[str] | None) -> list[tuple[str, str]]:
-    """In the order in which they were given; a name may come twice."""
+    """Parse NAME=VALUE texts in their order; a name may be repeated."""
     pairs: list[tuple[str, str]] = []
     for text in texts or []:
         name, separator, value = text.partition("=")

@@ -22,7 +22,7 @@ async def configure(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Change settings of a resource, or show them where none is to be changed."""
+    """Change settings of a resource, or print them if none is to be changed."""
     if settings or resets:
         return await _change(client, of, settings, resets, dry_run=dry_run, as_json=as_json)
     return await _show(client, of, everything, with_documentation, as_json)
@@ -56,14 +56,14 @@ async def _change(
 async def _settings_of(
     client: Client, of: ConfigResource, *, with_documentation: bool = False
 ) -> Sequence[DescribeConfigsResourceResult]:
-    """Return the settings of a resource; of one broker only that broker knows them."""
+    """Return the settings of a resource; only a broker itself knows its own."""
     if of.kind == BROKER:
         return (await describe_resources(client, [of], with_documentation=with_documentation))[of]
     return await topic_admin.describe_configs(client, of, with_documentation=with_documentation)
 
 
 async def _check_resets(client: Client, of: ConfigResource, resets: Sequence[str]) -> None:
-    """Servers take a reset of anything, so that what an older one had can go: but then it is there."""
+    """Raise CommandError for an unknown setting: servers accept any reset, to remove settings of the past."""
     if not resets:
         return
     known = {one.name for one in await _settings_of(client, of)}
@@ -73,7 +73,7 @@ async def _check_resets(client: Client, of: ConfigResource, resets: Sequence[str
 
 
 async def delete_subscription(client: Client, name: str, *, dry_run: bool, as_json: bool) -> int:
-    """Return all settings of a subscription to their defaults: without any it is gone."""
+    """Reset all settings of a subscription, which deletes it."""
     of = topic_admin.config_of_subscription(name)
     async with client:
         described = await topic_admin.describe_configs(client, of)
@@ -109,7 +109,7 @@ async def _show(
 ) -> int:
     async with client:
         found = await _settings_of(client, of, with_documentation=with_documentation)
-    # A setting of all brokers counts as a broker's own, too.
+    # A dynamic default of all brokers counts as a broker's own setting.
     own = ("broker", "cluster") if of.kind == BROKER else (of.noun,)
     shown = [one for one in found if everything or topic_admin.SOURCES.get(one.config_source) in own]
     if as_json:

@@ -1,7 +1,7 @@
-"""`ottla topic copy`: the records of a topic into another one, also of another cluster. Returns an exit code.
+"""`ottla topic copy`: copies the records of a topic to another topic or cluster. Returns the exit code.
 
-Each partition is copied into the one of the same number, with keys, headers, timestamps and the order of its
-records. Records of transactions that were aborted, or are open, are left out.
+Each partition is copied to the one of the same number, with keys, headers, timestamps and the order of its
+records. Records of aborted and open transactions are left out.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from ottla.node.client.producer import Producer, ProducerRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyOptions:
-    """The topics, and the part of the first one that is copied; no partition stands for all."""
+    """The two topics, and the part of the first that is copied; no partitions means all."""
 
     source: str
     target: str
@@ -37,17 +37,17 @@ class CopyOptions:
 
 
 class _Copied:
-    """The progress of each partition: where its copy began, where it goes on, and where it ends."""
+    """The progress of each partition: the first offset, the next offset and the end of its copy."""
 
     def __init__(
         self, topic: str, begins: dict[TopicPartition, int], ends: dict[TopicPartition, int]
     ) -> None:
         self._topic, self._begins, self._ends = topic, begins, ends
-        self.next = dict(begins)  # behind the last record that the other topic acknowledged
+        self.next = dict(begins)  # behind the last record that the target acknowledged
         self.records = dict.fromkeys(begins, 0)
 
     def print(self, *, as_json: bool) -> None:
-        """Print a row for each partition; of what was interrupted, it says where to go on."""
+        """Print a row for each partition; after an interruption, it has the offset to continue with."""
         rows = [
             {
                 "partition": one.partition,
@@ -66,7 +66,7 @@ class _Copied:
 
 
 async def copy(source: Client, target: Client, options: CopyOptions) -> int:
-    """Copy what the topic has now: up to the ends of its partitions as of the beginning."""
+    """Copy the records of a topic up to the ends of its partitions at the start."""
     try:
         begin = parse_offset_spec(options.begin)
     except ValueError as error:
@@ -92,7 +92,7 @@ async def copy(source: Client, target: Client, options: CopyOptions) -> int:
         copied = _Copied(options.target, dict(begins), {one: each.offset for one, each in told.items()})
         try:
             await _copy(source, producer, copied, {one: each.offset for one, each in told.items()})
-        finally:  # also of what was interrupted
+        finally:  # also after an interruption
             copied.print(as_json=options.as_json)
     return 0
 
@@ -105,7 +105,7 @@ async def _is_same_cluster(source: Client, target: Client) -> bool:
 
 
 async def _producer(target: Client, options: CopyOptions, partitions: int) -> Producer:
-    """Return the producer of the other topic; CommandError if that has too few partitions or is not there."""
+    """Return the producer of the target; CommandError if the topic is missing or has too few partitions."""
     name, needed = options.target, max(options.partitions, default=partitions - 1) + 1
     if options.may_create:
         await _create(target, name, partitions)

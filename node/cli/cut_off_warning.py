@@ -1,6 +1,6 @@
-"""The warnings of every command about the nodes it speaks to: one that is cut off, those that are silent.
+"""The warnings of all commands about nodes that are cut off from the quorum or do not answer.
 
-`client_of` gives both functions to the client of each command, so that no command has to think of them.
+`client_of` passes both functions to the client of each command, so that no command has to call them.
 """
 
 import sys
@@ -15,11 +15,12 @@ from ottla.node.wire.messages.describe_cluster import DescribeClusterRequest, De
 
 
 async def warn_if_cut_off(client: Client) -> None:
-    """Ask the first node that answers since when it hears no leader of the quorum, and say so on stderr.
+    """Print a warning if the first node that answers is cut off from the leader of the quorum.
 
-    It is the first question of a command: what is shown is old then, and much is not worth waiting for.
+    This is the first request of a command: if the node is cut off, its metadata are old, and many waits are
+    vain.
     """
-    with suppress(KafkaError):  # the command asks the same nodes next, and says what is wrong
+    with suppress(KafkaError):  # the command itself reports the error of the same nodes
         connection = await client.any_node()
         if ApiKey.DESCRIBE_CLUSTER not in connection.versions:
             return
@@ -28,13 +29,13 @@ async def warn_if_cut_off(client: Client) -> None:
             DescribeClusterResponse,
             timeout_s=client.remaining_s,
         )
-        if response.cut_off_since_ms >= 0:  # an older node and Apache Kafka tell nothing
+        if response.cut_off_since_ms >= 0:  # -1 from an older node and from Apache Kafka
             client.note_cut_off(response.cut_off_since_ms)
             print(f"warning: {cut_off_sentence(response.cut_off_since_ms)} {DOCTOR}", file=sys.stderr)
 
 
 def warn_of_silent_nodes(client: Client) -> None:
-    """Name on stderr the nodes that did not answer, unless none did: then the command itself says so."""
+    """Print the nodes that did not answer on stderr; if none did, the command itself reports it."""
     if client.has_answered:
         for name, reason in client.silent_nodes.items():
             print(f"warning: {name} does not answer: {reason.detail}", file=sys.stderr)

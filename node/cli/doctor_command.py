@@ -1,4 +1,4 @@
-"""`ottla doctor`: what is wrong, a sentence each; the exit code is 1 if anything is."""
+"""`ottla doctor`: prints each problem in a sentence; the exit code is 1 if there is any."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ async def doctor(
     timeout_s: float,
     as_json: bool,
 ) -> int:
-    """Look at the cluster, at the nodes of a configuration, or at both."""
+    """Examine the cluster, the nodes of a configuration, or both."""
     found: list[Finding] = []
     if config is not None or overrides:
         written = [] if config is None else [config]
@@ -35,7 +35,7 @@ async def doctor(
         for own in [one.overrides for one in nodes] or [()]:
             node = load_config(config, overrides=[*overrides, *own])
             found += await diagnose_node(node, timeout_s=timeout_s, written=written)
-        found = list(dict.fromkeys(found))  # nodes of one host have much in common
+        found = list(dict.fromkeys(found))  # nodes of one host have many findings in common
     if bootstrap is not None:
         try:
             addresses = parse_bootstrap(bootstrap)

@@ -1,4 +1,4 @@
-"""Why a command did not succeed, in one sentence that says what to do; and the exit codes."""
+"""Explains why a command failed, in one sentence that says what to do; and the exit codes."""
 
 import re
 import shlex
@@ -12,10 +12,10 @@ from ottla.logstore.words.escaped_text import escape_controls
 
 EXIT_FAILURE: Final = 1
 EXIT_USAGE: Final = 2
-EXIT_INTERRUPTED: Final = 130  # as shells count a process that SIGINT ended
-EXIT_TERMINATED: Final = 143  # the same for SIGTERM
+EXIT_INTERRUPTED: Final = 130  # as shells report a process that SIGINT ended
+EXIT_TERMINATED: Final = 143  # and one that SIGTERM ended
 
-_FILE: Final = "the file of --command-config or the profile"  # where the security of a command stands
+_FILE: Final = "the file of --command-config or the profile"  # has the security settings of a command
 _ADVICE: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`ottla topic list` shows all topics.",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "A topic name has 1 to 249 characters of a-z, A-Z, 0-9, '.', "
@@ -28,7 +28,7 @@ _ADVICE: Final = {
     "message.timestamp.before.max.ms, message.timestamp.after.max.ms or ottla.delivery.delay.max.ms.",
     ErrorCode.NOT_ENOUGH_REPLICAS: "Too few replicas are in sync; see `ottla topic describe`.",
     ErrorCode.UNSUPPORTED_VERSION: "The server is too old or does not support this request; upgrade it.",
-    ErrorCode.OFFSET_OUT_OF_RANGE: "`ottla topic describe` shows which offsets a partition has.",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "`ottla topic describe` shows the offsets of each partition.",
     ErrorCode.GROUP_ID_NOT_FOUND: "`ottla group list` shows all groups.",
     ErrorCode.NON_EMPTY_GROUP: "Stop its members first; `ottla group members` shows them.",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Members of the group read this topic; stop them first.",
@@ -48,7 +48,7 @@ _ADVICE: Final = {
     ErrorCode.SECURITY_DISABLED: "ACLs need an authorizer: set "
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer on all nodes.",
 }
-# The cluster is not as it should be, and the command is not to blame.
+# The cluster has a problem, and the command is not to blame.
 _OF_AN_ILL_CLUSTER: Final = frozenset(
     {
         ErrorCode.NOT_CONTROLLER,
@@ -71,12 +71,12 @@ _OF_AN_ILL_CLUSTER: Final = frozenset(
         ErrorCode.CORRUPT_MESSAGE,
     }
 )
-DOCTOR: Final = "`ottla doctor` looks for the cause."  # where the cluster is ill, or may be
-# Their own sentences say all, and in words of users.
+DOCTOR: Final = "`ottla doctor` looks for the cause."  # if the cluster has a problem, or may have one
+# Their own messages are complete, and in words of users.
 _OF_CONNECTIONS: Final = (ErrorCode.ILLEGAL_SASL_STATE, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
 
 
-# Words of servers, Apache Kafka among them, that say no more than the code.
+# Messages of servers, such as Apache Kafka, that say no more than the code.
 _SAYS_NO_MORE: Final = {"This server does not host this topic-partition", "The group id does not exist"}
 
 
@@ -89,7 +89,7 @@ _IF_PLAINTEXT: Final = (
     f"If it has none, set security.protocol to PLAINTEXT or SASL_PLAINTEXT in {_FILE}; "
     "else check the address after --bootstrap."
 )
-# Refusals to which nothing can be added.
+# Messages that need no advice.
 _SAYS_IT_ALL: Final = ("There is no authorizer, so", "raise it with")
 _NEEDS: Final = re.compile(
     r"(?:(?P<principal>[^\s:]+:\S+) from \S+ |)needs (?P<operation>[A-Z_]+) permission on "
@@ -98,7 +98,7 @@ _NEEDS: Final = re.compile(
 
 
 class CommandError(Exception):
-    """A command cannot go on; its text is the whole message to the user."""
+    """An error that ends a command; its text is the whole message to the user."""
 
     def __init__(self, sentence: str, exit_code: int = EXIT_FAILURE) -> None:
         super().__init__(sentence)
@@ -106,7 +106,7 @@ class CommandError(Exception):
 
 
 def explain(error: KafkaError) -> str:
-    """Return one line about an error of the protocol, with what to do about it where that is known."""
+    """Return one line about an error of the protocol, with advice if there is any."""
     detail = escape_controls(error.detail.rstrip("."))
     if "requires TLS" in detail:
         return f"{_capital(detail)} in {_FILE}, or use a listener without TLS."
@@ -115,7 +115,7 @@ def explain(error: KafkaError) -> str:
         hint = "Is a node running there? Start one with `ottla start`, or name another with --bootstrap."
         if (
             "connection refused" not in detail or "other nodes" in detail
-        ):  # more than one that was not started
+        ):  # more than a node that was not started
             hint = f"{hint} {DOCTOR}"
         if "TLS handshake" in detail:
             hint = _IF_PLAINTEXT
@@ -133,7 +133,7 @@ def explain(error: KafkaError) -> str:
         return (
             f"{_capital(detail or 'the request timed out')}. Try again, or use a longer --timeout. {DOCTOR}"
         )
-    if detail.endswith("?"):  # it asks what only the user can know
+    if detail.endswith("?"):  # the message ends with a question that only the user can answer
         return f"{_capital(detail)} Give --bootstrap the host:port of a Kafka listener."
     subject, _, said = detail.rpartition(": ")
     if said in _SAYS_NO_MORE:
@@ -142,7 +142,7 @@ def explain(error: KafkaError) -> str:
     if "has no partition" in detail:
         advice = "`ottla topic describe` shows its partitions."
     if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION and "ASCII" in detail:
-        advice = ""  # the server has said it all
+        advice = ""  # the server's message is complete
     if _NEEDS.search(detail):
         advice = _grant(detail)
     if any(words in detail for words in _SAYS_IT_ALL):
@@ -158,10 +158,10 @@ def explain(error: KafkaError) -> str:
 
 
 def _grant(detail: str) -> str:
-    """Return how a right is granted that a refusal names."""
+    """Return the command that grants the right that an error names."""
     found = _NEEDS.search(detail)
     assert found is not None
-    principal = shlex.quote(found["principal"] or "User:NAME")  # the line is there to be copied
+    principal = shlex.quote(found["principal"] or "User:NAME")  # quoted, since the line will be copied
     kind = (found["kind"] or "cluster").lower().replace("_", "-")
     option = "--user-principal" if kind == "user" else f"--{kind}"
     name = f" {shlex.quote(found['name'])}" if found["name"] else ""
@@ -172,7 +172,7 @@ def _grant(detail: str) -> str:
 
 
 def complain_of_brokers(problems: Mapping[int, KafkaError], noun: str) -> int:
-    """Name the brokers whose part of a list is missing, on stderr; return the exit code."""
+    """Print the brokers whose part of a list is missing on stderr; return the exit code."""
     for broker_id, error in problems.items():
         detail = (error.detail or error.code.name).rstrip(".")
         print(
@@ -184,5 +184,5 @@ def complain_of_brokers(problems: Mapping[int, KafkaError], noun: str) -> int:
 
 
 def _capital(text: str) -> str:
-    """Begin a sentence, but leave a name that stands there as it is."""
+    """Begin a sentence with a capital, unless its first word is a name."""
     return text[:1].upper() + text[1:] if text.partition(" ")[0].isalpha() else text

@@ -1,4 +1,4 @@
-"""Whether the ports of a local cluster are free, told before its nodes are started."""
+"""Checks that the ports of a local cluster are free before its nodes are started."""
 
 import errno
 import socket
@@ -8,10 +8,10 @@ from ottla.node.cli.failure import CommandError
 
 
 def refuse_taken_ports(host: str, ports: Iterable[int]) -> None:
-    """CommandError that names the first port that another process listens on."""
+    """Raise CommandError for the first port that another process listens on."""
     for port in ports:
         with socket.socket() as probe:
-            # As a listener asks for it: connections of an earlier one that linger are no hindrance.
+            # As a listener does: connections of an earlier process that linger do no harm.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((host, port))

@@ -1,4 +1,4 @@
-"""`ottla group ...`: the commands and their words; `group_commands` does what they say."""
+"""`ottla group ...`: the commands and their options; `group_commands` runs them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -85,10 +85,10 @@ def group_describe(
 ) -> None:
     """Show the state of groups, and for each partition the committed offset, the lag and the member.
 
-    Of a share group: the start offset, before which nothing is delivered again, the records after it that
-    are neither acknowledged nor archived, and how many members read the partition. While members read, also
-    the records that they hold, those that are to be delivered again or wait for their time, the most
-    deliveries of one record, and when the next lock ends.
+    For a share group: the start offset, before which no record is delivered again, the number of records
+    after it that are neither acknowledged nor archived, and of members that read the partition. While members
+    read, also the records that they hold, those that are available again or delayed, the most deliveries of
+    one record, and the time until the next lock ends.
     """
     import ottla.node.cli.group_commands as commands
 
@@ -162,7 +162,7 @@ def group_lag(
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Show how far groups lag behind, in records and in seconds.
+    """Show the lag of groups, in records and in seconds.
 
     The lag in seconds is the age of the oldest record not yet committed, by this machine's clock. The limits
     --max-lag and --max-seconds apply to each group as a whole. Partitions without a committed offset have no
@@ -294,7 +294,7 @@ def group_reset(
 
 
 def _target(groups: list[str], choices: "dict[str, bool | int | str | Path | None]") -> "Target":
-    """Where to, by the one option that was given."""
+    """Return the target of the one option that was given."""
     import ottla.node.cli.group_commands as commands
     from ottla.node.client import group_reset
     from ottla.node.client.group_offsets import Edge, ShiftBy, ToOffset
@@ -374,7 +374,7 @@ def group_delete(
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Delete groups that have no members, with their offsets. A share group is deleted in the same way."""
+    """Delete groups that have no members, consumer and share groups, with their offsets."""
     import ottla.node.cli.group_commands as commands
 
     names = _names(groups, every)
@@ -405,7 +405,7 @@ def group_delete_offsets(
 ) -> None:
     """Delete the committed offsets of a group for topics that none of its members reads.
 
-    A share group must have no members, and forgets whole topics: it starts again as a new one would.
+    A share group must have no members, and loses whole topics: it starts again like a new group.
 
     Example: ottla group delete-offsets billing --topic orders:0,1
     """

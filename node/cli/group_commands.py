@@ -1,4 +1,4 @@
-"""`ottla group ...`: what the commands do and print. Each returns the exit code."""
+"""`ottla group ...`: runs the commands and prints their results. Each returns the exit code."""
 
 import asyncio
 import sys
@@ -24,7 +24,7 @@ from ottla.node.client.moments import moment_text
 from ottla.node.client.refusal import Refused
 from ottla.node.client.share_group_admin import SHARE, delete_share_starts
 
-# As Apache Kafka writes them; words of users are taken in any case.
+# As Apache Kafka writes them; options are accepted in any case.
 STATES = (
     "Stable",
     "Empty",
@@ -42,7 +42,7 @@ MAX_PLAN_BYTES = 64 * 1024 * 1024  # of --from-file: over a million partitions
 
 
 def parse_words(text: str | None, known: Sequence[str], noun: str) -> list[str]:
-    """`stable,empty` as the words of `known`; CommandError for one that is none of them."""
+    """Parse `stable,empty` into the words of `known`; CommandError for any other word."""
     spelled = {word.lower(): word for word in known}
     words = [word.strip().lower() for word in (text or "").split(",") if word.strip()]
     wrong = [word for word in words if word not in spelled]
@@ -52,7 +52,7 @@ def parse_words(text: str | None, known: Sequence[str], noun: str) -> list[str]:
 
 
 def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
-    """`TOPIC` and `TOPIC:P,P` by topic; CommandError for others."""
+    """Parse `TOPIC` and `TOPIC:P,P` into partitions by topic; CommandError for anything else."""
     topics: dict[str, list[int] | None] = {}
     for text in texts:
         try:
@@ -119,14 +119,15 @@ async def members(client: Client, group_id: str, verbose: bool, as_json: bool) -
 async def _named(
     client: Client, group_ids: Sequence[str], every: bool, *, with_share: bool = False
 ) -> tuple[list[str], int]:
-    """The groups that were named, or all; and the exit code for brokers whose groups are not known.
+    """Return the groups that were named, or all; and the exit code for brokers whose groups are unknown.
 
-    Share groups are among all of them where nothing is changed: their records would come again.
+    A command that changes groups leaves share groups out of all, since their records would be delivered
+    again.
     """
     if not every:
         return list(dict.fromkeys(group_ids)), 0
     listed = await group_admin.list_groups(client, states=(), types=())
-    consumers = ("", PROTOCOL_TYPE)  # Connect's workers and others read no partitions
+    consumers = ("", PROTOCOL_TYPE)  # Connect's workers and others have no partitions
     names = [
         one.group_id
         for one in listed.groups
@@ -138,15 +139,15 @@ async def _named(
 async def _of_each(
     client: Client, group_ids: Sequence[str], look: Callable[[Client, str], Awaitable[R]]
 ) -> tuple[dict[str, R], int]:
-    """Ask for each group; return the answers and the exit code.
+    """Call `look` for each group; return the results and the exit code.
 
-    A group whose coordinator is silent is named on stderr and left out. KafkaError if it is the only one, or
-    if a coordinator refuses for good.
+    A group whose coordinator does not answer is named on stderr and left out. KafkaError if it is the only
+    one, or if a coordinator returns an error that is not retriable.
     """
     found: dict[str, R] = {}
     code = 0
     for place, group_id in enumerate(group_ids):
-        # One that has to be waited for leaves the others their share of the time.
+        # A group that must be waited for leaves the others their share of the time.
         mine = client.until(client.deadline.share(len(group_ids) - place))
         try:
             found[group_id] = await look(mine, group_id)
@@ -161,7 +162,7 @@ async def _of_each(
 async def _lags(
     client: Client, view: GroupView, topics: Topics, *, with_age: bool
 ) -> dict[TopicPartition, PartitionLag]:
-    """Of all partitions that the group committed or reads; of these topics, if any are named."""
+    """Return the lag of all partitions that the group committed or reads; only of these topics, if any."""
 
     def is_wanted(partition: TopicPartition) -> bool:
         return not topics or _is_of(partition, topics)
@@ -184,7 +185,7 @@ def _is_of(partition: TopicPartition, topics: Topics) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagOptions:
-    """What `ottla group lag` was told; a limit of None is none."""
+    """The options of `ottla group lag`; a limit of None is no limit."""
 
     group_ids: tuple[str, ...]
     every: bool
@@ -196,7 +197,7 @@ class LagOptions:
 
 
 async def lag(client: Client, options: LagOptions) -> int:
-    """Print the lag, again and again with --watch; 1 as soon as a group is further behind than it may be."""
+    """Print the lag, repeatedly with --watch; return 1 as soon as the lag of a group exceeds a limit."""
 
     async def look(client: Client, group_id: str) -> Lags:
         view = await group_admin.describe_group(client, group_id)
@@ -204,7 +205,7 @@ async def lag(client: Client, options: LagOptions) -> int:
 
     async with client:
         while True:
-            client = client.renewed()  # each look has the whole time
+            client = client.renewed()  # each round has the whole timeout
             names, code = await _named(client, options.group_ids, options.every, with_share=True)
             found, missed = await _of_each(client, names, look)
             code = code or missed
@@ -248,7 +249,7 @@ def _too_late(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetOptions:
-    """What `ottla group reset` was told; topics of None are all that the group has committed."""
+    """The options of `ottla group reset`; topics of None are all with committed offsets of the group."""
 
     group_ids: tuple[str, ...]
     every: bool
@@ -259,7 +260,7 @@ class ResetOptions:
 
 
 async def reset(client: Client, target: Target, options: ResetOptions) -> int:
-    """Plan for all groups before anything of one is changed; 1 if one of all groups was passed over."""
+    """Plan the resets of all groups, then change their offsets; 1 if a group of --all was skipped."""
     plans: dict[str, list[Change]] = {}
     shared: set[str] = set()
     async with client:
@@ -267,7 +268,7 @@ async def reset(client: Client, target: Target, options: ResetOptions) -> int:
         for place, group_id in enumerate(named):
             if options.every and isinstance(target, ToFile) and group_id not in target.offsets:
                 continue
-            # One that has to wait for a leader leaves the others their share of the time.
+            # A group that must wait for a leader leaves the others their share of the time.
             mine = client.until(client.deadline.share(len(named) - place))
             try:
                 if await group_reset.check_has_no_members(mine, group_id):
@@ -303,7 +304,7 @@ def _warn(plans: Mapping[str, Sequence[Change]]) -> None:
 
 
 def read_plan(path: Path, group_ids: Sequence[str]) -> ToFile:
-    """The offsets in a file; CommandError that names the line which has none."""
+    """Return the offsets in a file; CommandError that names an invalid line."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_PLAN_BYTES + 1)
@@ -324,7 +325,7 @@ def read_plan(path: Path, group_ids: Sequence[str]) -> ToFile:
 async def delete(
     client: Client, group_ids: Sequence[str], *, every: bool, if_exists: bool, as_json: bool
 ) -> int:
-    """Delete each group that can be; 1 if one could not."""
+    """Delete all groups that can be deleted; 1 if one could not."""
     async with client:
         names, code = await _named(client, group_ids, every)
         with Results(as_json=as_json) as results:
@@ -345,7 +346,7 @@ async def delete(
 
 
 async def delete_offsets(client: Client, group_id: str, topics: Topics, *, as_json: bool) -> int:
-    """Forget offsets of each partition that can be; 1 if one could not."""
+    """Delete the committed offsets of partitions; 1 if one could not be deleted."""
     async with client:
         if await _is_share(client, group_id):
             return await _delete_share_offsets(client, group_id, topics, as_json=as_json)
@@ -365,7 +366,7 @@ async def delete_offsets(client: Client, group_id: str, topics: Topics, *, as_js
 
 
 async def _is_share(client: Client, group_id: str) -> bool:
-    """Return whether a group is a share group; of those that cannot be described others tell why."""
+    """Return True if a group is a share group; False if it does not exist, which a later request reports."""
     try:
         return (await group_admin.describe_group(client, group_id)).group_type == SHARE
     except KafkaError as error:
@@ -375,11 +376,11 @@ async def _is_share(client: Client, group_id: str) -> bool:
 
 
 async def _delete_share_offsets(client: Client, group_id: str, topics: Topics, *, as_json: bool) -> int:
-    """Forget whole topics, as Kafka's API for share groups does; 1 if one could not."""
+    """Delete the offsets of whole topics, as Kafka's API for share groups does; 1 if one failed."""
     for name, numbers in topics.items():
         if numbers is not None:
             raise CommandError(
-                f"A share group forgets whole topics; write --topic {name} without partitions.", EXIT_USAGE
+                f"A share group loses whole topics; write --topic {name} without partitions.", EXIT_USAGE
             )
     answers = await delete_share_starts(client, group_id, topics)
     with Results(as_json=as_json) as results:

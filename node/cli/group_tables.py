@@ -47,7 +47,7 @@ def groups_as_json(groups: Sequence[ListedGroup]) -> list[dict[str, Any]]:
 
 
 def print_group(view: GroupView, lags: Lags) -> None:
-    """The group in one line, then its partitions."""
+    """Print the group in one line, then its partitions."""
     epoch = "" if view.epoch is None else f"  epoch {view.epoch}"
     if view.target_epoch != view.epoch:
         epoch += f" (assigned {view.target_epoch})"
@@ -92,7 +92,7 @@ def group_as_json(view: GroupView, lags: Lags) -> dict[str, Any]:
 
 
 def _share_place_as_json(partition: TopicPartition, lag: PartitionLag, view: GroupView) -> dict[str, Any]:
-    """A partition of a share group, which several members may read at once."""
+    """Return a partition of a share group, which several members may read at once."""
     return {
         "topic": partition.topic,
         "partition": partition.partition,
@@ -105,7 +105,7 @@ def _share_place_as_json(partition: TopicPartition, lag: PartitionLag, view: Gro
 
 
 def print_timeline(view: GroupView) -> None:
-    """The last rebalances, the newest last, each with what happened."""
+    """Print the last rebalances with their events, the newest last."""
     if view.rebalances is None:
         print("This server does not record the rebalances of its groups.")
     elif not view.rebalances:
@@ -137,7 +137,7 @@ def events_text(rebalance: RebalanceView) -> list[str]:
 
 
 def owners_of(view: GroupView) -> dict[TopicPartition, str]:
-    """The member that reads each partition."""
+    """Return the member that reads each partition."""
     return {one: member.member_id for member in view.members for one in member.partitions or ()}
 
 
@@ -199,7 +199,7 @@ def _partitions_as_json(partitions: Sequence[TopicPartition]) -> list[dict[str, 
 
 
 def partitions_text(partitions: Sequence[TopicPartition]) -> str:
-    """`orders:0,1 payments:2`, as options take them."""
+    """Return partitions as options accept them: `orders:0,1 payments:2`."""
     by_topic: dict[str, list[str]] = {}
     for topic, number in partitions:
         by_topic.setdefault(topic, []).append(str(number))
@@ -210,7 +210,7 @@ def partitions_text(partitions: Sequence[TopicPartition]) -> str:
 
 
 def print_lag(group_id: str, lags: Lags) -> None:
-    """The whole lag of a group in one line, then that of each partition."""
+    """Print the total lag of a group in one line, then that of each partition."""
     records, age_ms = total_lag(lags)
     count = f"{records} record{'' if records == 1 else 's'}"
     print(f"group {escape_controls(group_id)}  lag {count}, {seconds_text(age_ms)} s")
@@ -247,7 +247,7 @@ def _place_as_json(one: TopicPartition, lag: PartitionLag) -> dict[str, Any]:
 
 
 def total_lag(lags: Lags) -> tuple[int, int | None]:
-    """The records of all partitions, and the greatest age in ms: None if that of none is known."""
+    """Return the lag of all partitions in records, and the greatest age in ms, None if all are unknown."""
     ages = [lag.age_ms for lag in lags.values() if lag.age_ms is not None]
     return sum(lag.records or 0 for lag in lags.values()), max(ages, default=None)
 

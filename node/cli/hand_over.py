@@ -1,7 +1,7 @@
-"""`ottla hand-over`: a node that is about to be stopped leads nothing more, and serves on until it is.
+"""`ottla hand-over`: moves leadership away from a node that is about to be stopped; it serves until then.
 
-What SIGTERM begins with, as a step of its own: whoever stops nodes (Kubernetes by a preStop hook) waits
-for it, and tells the node to end only when no client needs it.
+It is the first step of SIGTERM as a command: a process that stops nodes (Kubernetes in a preStop hook) waits
+for it, and ends the node only when no client needs it any longer.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ POLL_S: Final = 0.1
 
 
 async def hand_over(client: Client, node_id: int, pid: int, linger_s: float, as_json: bool) -> int:
-    """Have the node that is process `pid` of this host hand over; returns the exit code.
+    """Make the node with process id `pid` of this host hand over its leadership; return the exit code.
 
-    CommandError if that is not done within the client's time: then whoever waits may stop it all the same.
+    CommandError if that takes longer than the client's timeout: then the node may be stopped all the same.
     """
     _check_is_node(pid)
     async with client:
@@ -29,7 +29,8 @@ async def hand_over(client: Client, node_id: int, pid: int, linger_s: float, as_
             line = f"node {node_id} is the only one running: no other node can take over its partitions"
             answer({"node": node_id, "handed_over": False}, line, as_json=as_json)
             return 0
-        if client.cut_off_since_ms is not None:  # it would lead on, and take nothing more until it is started
+        # It would keep leading, and could not lead anything else until it is restarted.
+        if client.cut_off_since_ms is not None:
             raise CommandError(
                 f"Node {node_id} cannot hand over its partitions: the metadata quorum has no leader, "
                 "so no new leaders can be elected. Start more voters first; `ottla quorum status` shows them."
@@ -45,7 +46,7 @@ async def hand_over(client: Client, node_id: int, pid: int, linger_s: float, as_
     await asyncio.sleep(linger_s)
     answer(
         {"node": node_id, "handed_over": True},
-        f"node {node_id} leads no partitions any more; stop it now: it takes no further part in the "
+        f"node {node_id} no longer leads partitions; stop it now, since it takes no part in the "
         "cluster until it is restarted",
         as_json=as_json,
     )
@@ -53,7 +54,7 @@ async def hand_over(client: Client, node_id: int, pid: int, linger_s: float, as_
 
 
 def _check_is_node(pid: int) -> None:
-    """The signal would end a process that does not wait for it."""
+    """Raise CommandError unless the process is a node: the signal would end one that does not handle it."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -68,6 +69,6 @@ async def _is_alone(client: Client, node_id: int) -> bool:
 
 
 async def _is_out(client: Client, node_id: int) -> bool:
-    """Whether the others lead everything, and all know: then the controller fences a broker that leaves."""
+    """Return True if others lead all its partitions: only then the controller fences a broker that leaves."""
     cluster = await cluster_admin.describe_cluster(client)
     return all(one.broker_id != node_id or one.is_fenced for one in cluster.brokers)

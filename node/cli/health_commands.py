@@ -11,7 +11,7 @@ from ottla.node.client.cluster_health import cluster_health
 
 
 async def health(client: Client, as_json: bool) -> int:
-    """Tell whether the cluster is healthy, and the partitions that are not; 1 if it is not."""
+    """Print the health of the cluster, and the partitions with problems; return 1 if it is not healthy."""
     async with client:
         found = await cluster_health(client)
     troubles = {
@@ -47,13 +47,13 @@ async def health(client: Client, as_json: bool) -> int:
             for one in some
         ]
         if rows:
-            print_table(("topic", "partition", "trouble"), rows)
+            print_table(("topic", "partition", "problem"), rows)
         print(f"ottla: {DOCTOR}", file=sys.stderr)
     return 0 if found.is_healthy else EXIT_FAILURE
 
 
 async def info(client: Client, as_json: bool) -> int:
-    """Print the id of the cluster, its controller, its brokers, and how much there is."""
+    """Print the id of the cluster, its controller, its brokers, and the number of topics and partitions."""
     async with client:
         cluster = await cluster_admin.describe_cluster(client)
         topics = await topic_admin.describe_topics(client, None)

@@ -1,8 +1,8 @@
-"""The settings of several nodes of one host, derived from those of the host (`ottla.nodes.per.host`).
+"""Derives the settings of several nodes of one host from those of the host (`ottla.nodes.per.host`).
 
 The first node has the node.id, the ports and the roles of the host's settings; the others are brokers with
-the ids and ports that follow. All have the host for their rack unless `broker.rack` is set, so that no two
-replicas of a partition are on one host where there are as many hosts as replicas.
+the next ids and ports. Their rack is the host unless `broker.rack` is set, so that no two replicas of a
+partition are on one host if there are as many hosts as replicas.
 """
 
 import os
@@ -27,7 +27,7 @@ from ottla.node.settings.rest_settings import (
 )
 
 MEMORY: Final = "ottla.memory.max.bytes"
-# Lists of addresses of the node; where two nodes would have one, the later has the next port.
+# Lists of addresses of a node; of two nodes that would have the same port, the later has the next one.
 _OWN_ADDRESSES: Final = ("listeners", REST_LISTENERS, PROBE_LISTENER)
 _ADVERTISED: Final = ("advertised.listeners", ADVERTISED_REST_LISTENER)
 _DIRECTORIES: Final = ("log.dirs", "log.dir", "metadata.log.dir")
@@ -46,10 +46,10 @@ class HostNode:
 def nodes_of_host(
     config_file: Path | None, overrides: Sequence[str], *, as_on_disk: bool = False
 ) -> list[HostNode]:
-    """Return the nodes that are to run on this host, none where it is a single one.
+    """Return the nodes of this host; none if it runs a single one.
 
-    With `as_on_disk`, `auto` is as many as have directories: the service may have other cores than a shell.
-    CommandError and INVALID_CONFIG name a setting that does not allow it.
+    With `as_on_disk`, `auto` is the number of nodes that have directories, since the service may have other
+    cores than a shell. CommandError and INVALID_CONFIG name a setting that does not allow it.
     """
     settings = gathered_settings(config_file, overrides=overrides)
     wanted = settings.get(NODES_PER_HOST, "1")
@@ -66,13 +66,13 @@ def _memory_bytes(settings: Mapping[str, str]) -> int:
 
 
 def nodes_wanted(text: str) -> int:
-    """Return how many nodes a value of `ottla.nodes.per.host` asks for; INVALID_CONFIG if it is none."""
+    """Return the number of nodes for a value of `ottla.nodes.per.host`; INVALID_CONFIG if it is invalid."""
     value = str(BROKER_CONFIG_DEF.parse(NODES_PER_HOST, text))
     return min(available_cpus(), MAX_NODES_PER_HOST) if value == AUTO else int(value)
 
 
 def available_cpus(cpu_max: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """Return how many cores this process may use at once, by its affinity and its cgroup's quota."""
+    """Return the number of cores that this process may use, by its affinity and its cgroup's quota."""
     cores = len(os.sched_getaffinity(0))
     try:
         quota, period = cpu_max.read_text().split()
@@ -82,7 +82,7 @@ def available_cpus(cpu_max: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
 
 
 def derive_nodes(texts: Mapping[str, str], count: int, memory_bytes: int) -> list[HostNode]:
-    """Return the nodes of a host with these settings; `memory_bytes` are for all of them together.
+    """Return the nodes of a host with these settings, which share `memory_bytes`.
 
     CommandError names a setting that does not allow so many.
     """
@@ -98,9 +98,11 @@ def derive_nodes(texts: Mapping[str, str], count: int, memory_bytes: int) -> lis
         )
     first_id = texts.get("node.id", texts.get("broker.id", ""))
     if not first_id.isdecimal():
-        raise CommandError(f"With {NODES_PER_HOST}, node.id must be set: it is that of the first node.")
+        raise CommandError(f"With {NODES_PER_HOST}, node.id must be set: it is the id of the first node.")
     if not (texts.get("log.dirs") or texts.get("log.dir")):
-        raise CommandError(f"With {NODES_PER_HOST}, log.dirs must be set: each node has a directory in each.")
+        raise CommandError(
+            f"With {NODES_PER_HOST}, log.dirs must be set: each node has a subdirectory in each."
+        )
     nodes = [
         HostNode(
             node_id=int(first_id) + index,
@@ -115,14 +117,14 @@ def derive_nodes(texts: Mapping[str, str], count: int, memory_bytes: int) -> lis
 def _overrides(texts: Mapping[str, str], first_id: int, index: int, memory_bytes: int) -> Iterator[str]:
     node_id = first_id + index
     yield f"node.id={node_id}"
-    if "broker.id" in texts:  # which must be equal
+    if "broker.id" in texts:  # must be equal to node.id
         yield f"broker.id={node_id}"
     yield f"broker.rack={texts.get('broker.rack') or f'host-{first_id}'}"
     if index:
         yield "process.roles=broker"
     own = {REST_LISTENERS: f"http://:{DEFAULT_REST_PORT}", **texts}
     for name in (*_OWN_ADDRESSES, *_ADVERTISED):
-        # The first node leaves the default REST port out: it starts without REST where that port is in use.
+        # The default REST port is not set for the first node: it starts without REST if that port is in use.
         if (text := own.get(name)) and (name in texts or index):
             yield f"{name}={_moved(name, text, index, _controller_names(texts))}"
     for name in _DIRECTORIES:
@@ -139,11 +141,11 @@ def _controller_names(texts: Mapping[str, str]) -> set[str]:
 
 
 def _moved(name: str, text: str, index: int, controller_names: set[str]) -> str:
-    """Return the addresses of the node with this place, whose ports are by so many higher."""
+    """Return the addresses of the node with this index, which is added to their ports."""
     moved = []
     for entry in _entries(text):
         if index and entry.partition("://")[0].upper() in controller_names:
-            continue  # the others are only brokers
+            continue  # only the first node may be a controller
         found = _PORT.search(entry)
         if found is None:
             raise CommandError(f"{name}: {entry[:200]} must end with a port when {NODES_PER_HOST} is set.")
@@ -151,13 +153,13 @@ def _moved(name: str, text: str, index: int, controller_names: set[str]) -> str:
         if port:
             port += index
         if port > MAX_PORT:
-            raise CommandError(f"{name}: the ports of so many nodes end beyond {MAX_PORT}.")
+            raise CommandError(f"{name}: the ports of that many nodes exceed {MAX_PORT}.")
         moved.append(f"{entry[: found.start()]}:{port}{found[2]}")
     return ",".join(moved)
 
 
 def _refuse_shared_ports(nodes: Sequence[HostNode]) -> None:
-    """Raise CommandError where the ports of one listener run into those of another."""
+    """Raise CommandError if the ports of one listener overlap with those of another."""
     taken: dict[int, str] = {}
     for node in nodes:
         for override in node.overrides:
@@ -174,17 +176,17 @@ def _refuse_shared_ports(nodes: Sequence[HostNode]) -> None:
 
 
 def refuse_other_layout(texts: Mapping[str, str], nodes: Sequence[HostNode]) -> None:
-    """Raise CommandError where the directories hold nodes that these would leave out.
+    """Raise CommandError if the directories have data of nodes that would not be started.
 
-    `nodes` are those of the host, none where it is a single node.
+    `nodes` are those of the host, none if it runs a single node.
     """
     known = {node.node_id for node in nodes}
     for name in _DIRECTORIES:
         for directory in map(Path, _entries(texts.get(name, ""))):
             if known and _is_there(directory / META_PROPERTIES):
                 raise CommandError(
-                    f"{directory} has the data of one node, from before {NODES_PER_HOST} was set: move all "
-                    f"that is in it to {directory / f'node-{min(known)}'} first."
+                    f"{directory} has the data of one node, from before {NODES_PER_HOST} was set: first move "
+                    f"its contents to {directory / f'node-{min(known)}'}."
                 )
     for home in _homes(texts):
         node_id = home.name.removeprefix("node-")
@@ -197,7 +199,7 @@ def refuse_other_layout(texts: Mapping[str, str], nodes: Sequence[HostNode]) -> 
 
 
 def _homes(texts: Mapping[str, str]) -> list[Path]:
-    """Return the directories of nodes with data; those that may not be read are left to the nodes."""
+    """Return the directories of nodes with data; a directory that cannot be read is left to its node."""
     return [
         home
         for name in _DIRECTORIES

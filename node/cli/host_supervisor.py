@@ -1,8 +1,8 @@
-"""Runs the nodes of one host, a process each, and starts those again that die.
+"""Runs the nodes of one host as processes, and restarts those that die.
 
-A node that dies is started again after a second, twice as long each time up to half a minute. Asked to
-stop, the brokers end first, and then the first node, which may be a voter, so that all can hand over what
-they lead.
+A node that dies is restarted after a second, and after twice as long each time, up to half a minute. At the
+end the brokers are stopped first, and then the first node, which may be a voter, so that all of them can hand
+over their leadership.
 """
 
 import ctypes
@@ -20,32 +20,32 @@ from ottla.node.cli.local_cluster import OTTLA, START_TIMEOUT_S, STOP_TIMEOUT_S,
 
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 30.0
-STABLE_AFTER_S: Final = 60.0  # a node that ran so long is taken for a healthy one that died
+STABLE_AFTER_S: Final = 60.0  # after this time the pause of a node starts at its minimum again
 WATCH_INTERVAL_S: Final = 0.1
 _PR_SET_PDEATHSIG: Final = 1
 
 
 def _end_with_parent() -> None:
-    """Have the kernel end this process when the supervisor is killed: nobody else would (prctl(2))."""
+    """Make the kernel end this process if the supervisor is killed; no other process would (prctl(2))."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 @dataclass(slots=True)
 class HostedNode:
-    """A node of this host, and the process that it is in now."""
+    """A node of this host, and its current process."""
 
     node_id: int
     command: Sequence[str]
-    prefix: bytes = b""  # of its lines in the log
+    prefix: bytes = b""  # of its log lines
     ready_line: str = ""
     last_words: str = "it printed nothing"
     pause_s: float = FIRST_PAUSE_S
     started_s: float = 0.0
-    again_s: float | None = None  # when it is started again, since it has died
+    again_s: float | None = None  # the time of the restart, if it has died
     process: "subprocess.Popen[bytes] | None" = field(default=None)
 
     def start(self) -> None:
-        """Start its process; what it prints is told in lines of this one."""
+        """Start the process, and relay its output."""
         self.ready_line, self.again_s = "", None
         self.started_s = time.monotonic()
         self.process = subprocess.Popen(
@@ -53,7 +53,7 @@ class HostedNode:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C reaches the supervisor alone
+            start_new_session=True,  # Ctrl-C reaches only the supervisor
             preexec_fn=_end_with_parent,
         )
         assert self.process.stdout is not None and self.process.stderr is not None
@@ -62,15 +62,15 @@ class HostedNode:
 
     @property
     def is_running(self) -> bool:
-        """Return whether its process has not ended."""
+        """Return True if its process has not ended."""
         return self.process is not None and self.process.poll() is None
 
     def said(self, name: str) -> str:
-        """Return a field of its line READY."""
+        """Return a field of its READY line."""
         return self.ready_line.split(f" {name}=", 1)[1].split()[0]
 
     def ask_to_stop(self) -> None:
-        """Send SIGTERM; a second one ends it without handing over what it leads."""
+        """Send SIGTERM; a second one ends the process without a handover of its leadership."""
         if self.is_running and self.process is not None:
             self.process.terminate()
 
@@ -92,10 +92,10 @@ def _relay(stream: IO[bytes], tell: Callable[[bytes], None]) -> None:
 
 
 def run_host(commands: Sequence[tuple[int, Sequence[str]]], *, names_nodes: bool) -> None:
-    """Run these nodes until SIGTERM, SIGHUP or Ctrl-C; prints one line READY when all of them serve.
+    """Run these nodes until SIGTERM, SIGHUP or Ctrl-C; print one READY line when all of them serve.
 
-    `commands` have the ids and commands of the nodes; with `names_nodes` lines of their logs begin with the
-    id. CommandError if one cannot be started at first, or does not end when it is asked to.
+    `commands` have the ids and commands of the nodes; with `names_nodes` their log lines begin with the id.
+    CommandError if a node fails at its first start, or does not stop when asked to.
     """
     nodes = [
         HostedNode(node_id, [*OTTLA, *words], f"node {node_id}: ".encode() if names_nodes else b"")
@@ -128,10 +128,10 @@ def _wait_until_ready(nodes: Sequence[HostedNode], requested: Sequence[int]) -> 
                 time.sleep(WATCH_INTERVAL_S)  # for its last words
                 raise CommandError(f"Node {node.node_id} did not start: {node.last_words}")
         if time.monotonic() > deadline_s:
-            # It may wait for other hosts of the cluster: it goes on, and says so in its log.
+            # It may wait for other hosts of the cluster, so it keeps running.
             names = ", ".join(str(node.node_id) for node in waiting)
             print(
-                f"ottla: not ready after {START_TIMEOUT_S:.0f} s, and waited for: node {names}.",
+                f"ottla: not ready after {START_TIMEOUT_S:.0f} s; still waiting for node {names}.",
                 file=sys.stderr,
                 flush=True,
             )
@@ -140,7 +140,7 @@ def _wait_until_ready(nodes: Sequence[HostedNode], requested: Sequence[int]) -> 
 
 
 def watch_once(nodes: Sequence[HostedNode]) -> None:
-    """Plan another start of each node that has died, and start those whose pause is over."""
+    """Plan the restart of each node that has died, and restart those whose pause is over."""
     now_s = time.monotonic()
     for node in nodes:
         if node.is_running:
@@ -153,14 +153,14 @@ def watch_once(nodes: Sequence[HostedNode]) -> None:
         elif now_s >= node.again_s:
             try:
                 node.start()
-            except OSError as error:  # no memory, say, or the program is being replaced
+            except OSError as error:  # for example no memory, or the program is being replaced
                 _plan_start(node, f"could not be started ({error.strerror})")
 
 
 def _plan_start(node: HostedNode, what_happened: str) -> None:
     node.again_s = time.monotonic() + node.pause_s
     print(
-        f"ottla: node {node.node_id} {what_happened}; it is started again in {node.pause_s:g} s.",
+        f"ottla: node {node.node_id} {what_happened}; it will be restarted in {node.pause_s:g} s.",
         file=sys.stderr,
         flush=True,
     )
@@ -168,9 +168,9 @@ def _plan_start(node: HostedNode, what_happened: str) -> None:
 
 
 def stop_nodes(nodes: Sequence[HostedNode], requested: Sequence[int]) -> bool:
-    """End the brokers, then the first node; return whether none had to be killed.
+    """Stop the brokers, then the first node; return True if none had to be killed.
 
-    Each is sent SIGTERM once for every signal in `requested`, at least once; the second makes it hurry.
+    Each gets SIGTERM once for every signal in `requested`, at least once; the second makes it hurry.
     """
     is_clean = True
     for some in (nodes[1:], nodes[:1]):

@@ -1,8 +1,8 @@
 """`ottla cluster up` and `ottla cluster start-node`: several nodes on one machine, one process each.
 
 Every node has a directory `DIR/node-ID` with its `server.properties`, its data, its log and, while it runs,
-its `pid`. What is written there is all that a node needs: `ottla start --config` starts it again. A cluster
-that is brought up a second time in the same directory is the same cluster.
+its `pid`. A node needs nothing else: `ottla start --config` restarts it. Running `cluster up` again in the
+same directory starts the same cluster.
 """
 
 import os
@@ -48,17 +48,17 @@ PROPERTIES: Final = "server.properties"
 PID_FILE: Final = "pid"
 SECURE_FOLDER: Final = "secure"
 LOG_FILE: Final = "node.log"
-MAX_NODES: Final = 50  # processes of one laptop
-MAX_VOTERS: Final = 5  # more make every metadata change slower and no cluster much safer
+MAX_NODES: Final = 50  # processes on one machine
+MAX_VOTERS: Final = 5  # more voters slow down every metadata change, and make the cluster little safer
 START_TIMEOUT_S: Final = 60.0
-STOP_TIMEOUT_S: Final = 60.0  # a node flushes its logs and hands over what it leads
+STOP_TIMEOUT_S: Final = 60.0  # a node flushes its logs and hands over its leadership
 WATCH_INTERVAL_S: Final = 0.1
 _OTHER_DATA: Final = " Choose another data directory with --data."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeHome:
-    """Where one node of a local cluster lives."""
+    """The directory of one node of a local cluster."""
 
     node_id: int
     directory: Path
@@ -72,7 +72,7 @@ class NodeHome:
         return self.directory / LOG_FILE
 
     def what_it_waits_for(self) -> str:
-        """Return the last reason in the node's log for which it does not serve yet."""
+        """Return the last reason in the node's log why it does not serve yet."""
         for line in reversed(self.log.read_text(errors="replace").splitlines()):
             _, found, reason = line.partition(STILL_STARTING)
             if found:
@@ -80,15 +80,15 @@ class NodeHome:
         return "reason unknown"
 
     def running_pid(self) -> int | None:
-        """The process of this node, None unless it runs."""
+        """Return the process id of this node; None unless it runs."""
         try:
             pid = int((self.directory / PID_FILE).read_text())
-            # A pid outlives its process and may be another's by now.
+            # The file outlives its process, and another process may have the id by now.
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             directory = Path(f"/proc/{pid}/cwd").readlink()
         except (OSError, ValueError):
             return None
-        # Who started it by hand may have named the file in another way than we do.
+        # A user who started it may have given another path to the same file.
         own = self.properties.resolve()
         named = [
             os.fsdecode(word.removeprefix(b"--config="))
@@ -98,12 +98,12 @@ class NodeHome:
         return pid if any((directory / name).resolve() == own for name in named) else None
 
 
-# `-P`: a file of the current folder, as types.py, must not stand for a module of Python.
+# `-P`: a file in the current directory, such as types.py, must not replace a module of Python.
 OTTLA: Final = (sys.executable, "-P", "-m", "ottla")
 
 
 class NodeProcess:
-    """A node that this process has started; `wait_until_ready` before anything else."""
+    """A node that this process has started; call `wait_until_ready` before anything else."""
 
     def __init__(
         self,
@@ -111,11 +111,11 @@ class NodeProcess:
         prefix: Sequence[str] = (),
         start: "Callable[..., subprocess.Popen[bytes]]" = subprocess.Popen,
     ) -> None:
-        """`prefix`: a command that runs the node, as `ip netns exec NAME`; `start` starts the process."""
+        """Start the node by `start`; `prefix` is a command that runs it, such as `ip netns exec NAME`."""
         self.home = home
         self.ready_line = ""
         with home.log.open("ab") as log_file:
-            # A session of its own: Ctrl-C reaches the command alone, which then stops the nodes in order.
+            # A session of its own: Ctrl-C reaches only the command, which then stops the nodes in order.
             self.process = start(
                 [*prefix, *OTTLA, "start", "--config", home.properties],
                 stdin=subprocess.DEVNULL,
@@ -126,26 +126,26 @@ class NodeProcess:
 
     @property
     def is_broker(self) -> bool:
-        """Whether clients are served there; not by a node that is only a controller."""
+        """Return True if it serves clients; a node that is only a controller does not."""
         return " bootstrap=" in self.ready_line
 
     @property
     def bootstrap(self) -> str:
-        """HOST:PORT as the node told it."""
+        """Return HOST:PORT from its READY line."""
         return self.ready_line.split(" bootstrap=", 1)[1].split()[0]
 
     @property
     def rest(self) -> str:
-        """The URLs of its REST API as the node told them, separated by commas; `-` if it has none."""
+        """Return the URLs of its REST API from its READY line, separated by commas; `-` if it has none."""
         return self.ready_line.split(" rest=", 1)[1].split()[0]
 
     def close(self) -> None:
-        """Let go of what connected us to it, when it has ended."""
+        """Close the pipe to the node, which has ended."""
         assert self.process.stdout is not None
         self.process.stdout.close()
 
     def failure(self) -> CommandError:
-        """Why it did not start, in the last words of its log."""
+        """Return the error for a failed start, with the last line of the log."""
         lines = self.home.log.read_text(errors="replace").strip().splitlines()
         last_words = lines[-1].removeprefix("ottla: ") if lines else "it printed nothing"
         return CommandError(f"Node {self.home.node_id} did not start: {last_words} ({self.home.log})")
@@ -154,16 +154,17 @@ class NodeProcess:
 def cluster_up(
     nodes: int, *, base_port: int, data: Path, overrides: Sequence[str], is_secure: bool = False
 ) -> None:
-    """Run a cluster until SIGTERM, SIGHUP or Ctrl-C; prints one line READY when every node serves.
+    """Run a cluster until SIGTERM, SIGHUP or Ctrl-C; print one READY line when every node serves.
 
-    A node that dies stays dead until it is started again; at the end those are stopped too.
+    A node that dies stays down until it is restarted by `start_node`; restarted nodes are stopped at the end
+    too.
     """
     check_overrides([f"{SECURE}=true", *overrides] if is_secure else overrides)
     with _usable(data, _OTHER_DATA):
         _refuse_data_of_one_node(data)
         homes = _usable_homes(nodes, base_port=base_port, data=data.absolute(), is_secure=is_secure)
         _refuse_other_security(homes[0], is_secure)
-    # Before anything is written: the directory would be of a cluster that never was.
+    # Before anything is written: the directory would look like that of a cluster that never ran.
     refuse_taken_ports(HOST, range(base_port, base_port + _ports_of(is_secure) * nodes))
     with _usable(data, _OTHER_DATA):
         homes = write_homes(
@@ -195,7 +196,7 @@ def cluster_up(
 
 
 def start_node(data: Path, node_id: int, *, as_json: bool) -> None:
-    """Start one node of a cluster that `cluster up` has made, and leave it running."""
+    """Start one node of a cluster that `cluster up` has created, and leave it running."""
     home = NodeHome(node_id=node_id, directory=data.absolute() / f"node-{node_id}")
     with _usable(data):
         is_there = home.properties.exists()
@@ -223,7 +224,7 @@ def start_node(data: Path, node_id: int, *, as_json: bool) -> None:
 
 @contextmanager
 def _usable(data: Path, advice: str = "") -> Iterator[None]:
-    """What the machine refuses of the directory is one sentence."""
+    """Turn an error of the file system into one sentence."""
     try:
         yield
     except OSError as error:
@@ -242,7 +243,7 @@ def write_homes(
     rest: bool = False,
     is_secure: bool = False,
 ) -> list[NodeHome]:
-    """Make or renew the directories of the nodes; what makes the cluster one, id and secret, stays.
+    """Create or update the directories of the nodes; the cluster id and the secret stay as they are.
 
     With `rest` each node has the REST API, on the ports above those for Kafka.
     """
@@ -277,7 +278,7 @@ def write_homes(
 
 
 def _usable_homes(nodes: int, *, base_port: int, data: Path, is_secure: bool = False) -> list[NodeHome]:
-    """Return the directories of the nodes; refuse what is no cluster of so many, or runs already."""
+    """Return the directories of the nodes; CommandError if it is another number of nodes, or they run."""
     if not 1 <= nodes <= MAX_NODES:
         raise CommandError(f"--nodes must be between 1 and {MAX_NODES}.")
     ports = _ports_of(is_secure)
@@ -302,7 +303,7 @@ def _usable_homes(nodes: int, *, base_port: int, data: Path, is_secure: bool = F
 
 
 def _refuse_data_of_one_node(data: Path) -> None:
-    """The topics of a single node would lie beside the homes of the others, and belong to none of them."""
+    """Raise CommandError for the data directory of a single node, which no node of the cluster would use."""
     if any((data / name).exists() for name in (META_PROPERTIES, LOCK_FILE)):
         raise CommandError(
             f"{data} holds the data of a single node started by `ottla start`: choose another --data."
@@ -310,7 +311,7 @@ def _refuse_data_of_one_node(data: Path) -> None:
 
 
 def _identity(first: NodeHome) -> list[str]:
-    """The lines that all nodes of one cluster share and that stay when it is brought up again."""
+    """Return the lines that all nodes of one cluster share, and that stay the same at each start."""
     path = first.properties
     known = parse_properties(path.read_bytes(), str(path)) if path.exists() else {}
     cluster_id = known.get("cluster.id") or uuid_to_text(os.urandom(16))
@@ -319,12 +320,12 @@ def _identity(first: NodeHome) -> list[str]:
 
 
 def _voters(nodes: int) -> int:
-    """How many nodes vote on the metadata: an odd number where there is a choice."""
+    """Return the number of voters: an odd one if there are three nodes or more."""
     return nodes if nodes <= 3 else 3 if nodes == 4 else MAX_VOTERS
 
 
 def _ports_of(is_secure: bool) -> int:
-    """Return how many ports a node has: for clients, controllers and REST, and a secured one for nodes."""
+    """Return the number of ports per node: for clients, controllers and REST; if secured, one for nodes."""
     return 4 if is_secure else 3
 
 
@@ -333,7 +334,7 @@ def _secure_files(data: Path) -> SecureFiles:
 
 
 def _make_keys(data: Path, homes: Sequence[NodeHome], base_port: int) -> None:
-    """Make what is missing of the keys of the nodes, and the administrator."""
+    """Create the missing keys of the nodes, and the administrator."""
     bootstrap = ",".join(f"{HOST}:{base_port + home.node_id}" for home in homes)
     try:
         complete(
@@ -346,7 +347,7 @@ def _make_keys(data: Path, homes: Sequence[NodeHome], base_port: int) -> None:
 
 
 def _refuse_other_security(first: NodeHome, is_secure: bool) -> None:
-    """Raise CommandError if a cluster is brought up less secure than it was, or without an administrator."""
+    """Raise CommandError if a cluster would start less secure than before, or without an administrator."""
     path = first.properties
     if not path.exists():
         return
@@ -354,7 +355,7 @@ def _refuse_other_security(first: NodeHome, is_secure: bool) -> None:
     data = first.directory.parent
     if was_secure and not is_secure:
         raise CommandError(
-            f"{data} holds a cluster that was started with --secure, and without --secure everybody could "
+            f"{data} holds a cluster that was started with --secure, and without --secure any client could "
             "use it: give --secure, or choose another --data."
         )
     if is_secure and not was_secure:
@@ -380,7 +381,7 @@ def _listeners(node_id: int, *, nodes: int, base_port: int, is_voter: bool, is_s
 
 
 def _write_private(path: Path, text: str) -> None:
-    """The secret of the cluster is for its owner alone."""
+    """Write a file that only its owner can read, since it has the secret of the cluster."""
     temporary = path.with_suffix(".tmp")
     temporary.unlink(missing_ok=True)
     with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -393,7 +394,7 @@ def _write_private(path: Path, text: str) -> None:
 
 @contextmanager
 def stop_requests() -> Iterator[list[int]]:
-    """Collect the signals that ask to stop, instead of dying of them."""
+    """Collect the signals that request a stop, instead of ending by them."""
     requested: list[int] = []
 
     def note(number: int, _: FrameType | None) -> None:
@@ -408,7 +409,7 @@ def stop_requests() -> Iterator[list[int]]:
 
 
 def wait_until_ready(nodes: Sequence[NodeProcess], requested: Sequence[int]) -> None:
-    """Until each has said READY, or somebody asks to stop; CommandError names one that cannot."""
+    """Wait until all nodes have printed READY or a stop is requested; CommandError if a node failed."""
     deadline_s = time.monotonic() + START_TIMEOUT_S
     with selectors.DefaultSelector() as selector:
         for node in nodes:
@@ -431,7 +432,7 @@ def wait_until_ready(nodes: Sequence[NodeProcess], requested: Sequence[int]) -> 
 
 
 def _watch(nodes: Sequence[NodeProcess], requested: Sequence[int]) -> None:
-    """Until somebody asks to stop; says once of each node that it has died."""
+    """Wait until a stop is requested; print a message once for each node that dies."""
     alive = list(nodes)
     while not requested:
         for node in tuple(alive):
@@ -448,16 +449,17 @@ def _watch(nodes: Sequence[NodeProcess], requested: Sequence[int]) -> None:
 
 
 def how_it_ended(returncode: int) -> str:
-    """Return by what a process ended, as the rest of a sentence."""
+    """Return the end of a process as the rest of a sentence."""
     if returncode < 0:
         return f"was killed by {signal.Signals(-returncode).name}"
     return f"exited with code {returncode}"
 
 
 def stop_all(nodes: Sequence[NodeProcess]) -> bool:
-    """End all that run, those that were started again among them; whether all of them obeyed.
+    """Stop all running nodes, restarted ones included; return True if all of them stopped cleanly.
 
-    Each is asked twice, by two signals that cannot become one: nobody is left to take over what it leads.
+    Each gets two signals, which the kernel cannot merge into one: no node is left to take over the
+    leadership.
     """
     ours = [node for node in nodes if node.process.poll() is None]
     restarted = [(node.home, pid) for node in nodes if (pid := node.home.running_pid()) is not None]
@@ -485,7 +487,7 @@ def stop_all(nodes: Sequence[NodeProcess]) -> bool:
 
 
 def _obeyed(node: NodeProcess, returncode: int) -> bool:
-    """Whether it ended as it was told; one that still loaded what it is made of was ended by the signal."""
+    """Return True if it stopped as requested; one that was still importing its modules ends by the signal."""
     by_signal = (-signal.SIGTERM, -signal.SIGINT, EXIT_INTERRUPTED)
     return returncode == 0 or (not node.ready_line and returncode in by_signal)
 

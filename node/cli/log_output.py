@@ -1,8 +1,8 @@
-"""The log of a process on standard error: one line an event, as text or JSON, whatever others put in names.
+"""The log of a process on standard error: one line per event, as text or JSON, with all names escaped.
 
-A line that comes again within ten seconds is only counted, and how often it came is told before the next line
-that is written. What is logged may have names in it that somebody else chose: characters that end lines or
-move a terminal's cursor stand as escapes, so that nobody writes lines of his own.
+A line that is repeated within ten seconds is only counted, and the count is written before the next line. Log
+messages may contain names that clients chose: characters that end lines or move a terminal's cursor are
+escaped, so that no client can forge a line.
 """
 
 import json
@@ -20,11 +20,11 @@ from ottla.node.loggers import level_name
 TEXT: Final = "text"
 JSON: Final = "json"
 REPEATED_WITHIN_S: Final = 10.0
-MAX_REMEMBERED: Final = 256  # lines that may come again; the oldest give way
+MAX_REMEMBERED: Final = 256  # lines; the oldest are dropped
 
 
 def begin(log_format: str, node_id: int) -> None:
-    """Write the log of this process so, from here on."""
+    """Write the log of this process in this format from here on."""
     formatter = JsonFormatter(node_id) if log_format == JSON else TextFormatter()
 
     def notice(sentence: str) -> str:
@@ -37,19 +37,19 @@ def begin(log_format: str, node_id: int) -> None:
 
 
 def end() -> None:
-    """Write what waits, so that what is printed to standard error from here on stands behind it."""
+    """Write all pending lines, so that later output on standard error comes after them."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, RepeatingHandler) and isinstance(handler.stream, LogStream):
             handler.stream.end()
 
 
 class TextFormatter(logging.Formatter):
-    """TIME LEVEL MESSAGE (LOGGER), and below it, moved in, the traceback of what failed."""
+    """TIME LEVEL MESSAGE (LOGGER), and below it, indented, the traceback of an error."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s (%(name)s)")
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # the library's name
+    def formatMessage(self, record: logging.LogRecord) -> str:  # the name is logging's
         record.message = escape_controls(record.message)
         return super().formatMessage(record)
 
@@ -58,7 +58,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object a line: timestamp, level, logger, message, node_id, and the traceback as `exception`."""
+    """One object per line: timestamp, level, logger, message, node_id, and the traceback as `exception`."""
 
     def __init__(self, node_id: int) -> None:
         super().__init__()
@@ -79,16 +79,16 @@ class JsonFormatter(logging.Formatter):
 
 
 class RepeatingHandler(logging.StreamHandler[TextIO | LogStream]):
-    """Writes a line that comes again and again once, and how often it came."""
+    """A handler that writes a repeated line once, and then its count."""
 
     def __init__(self, stream: TextIO | LogStream, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__(stream)
         self._now_s = now_s
-        # (logger, level, message) -> when it was written last, how often it came since, the last record
+        # (logger, level, message) -> time of the last write, count since then, last record
         self._written: dict[tuple[str, int, str], tuple[float, int, logging.LogRecord]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Called under the handler's lock."""
+        """Write or count a record; called under the handler's lock."""
         now_s = self._now_s()
         key = (record.name, record.levelno, record.getMessage())
         written = self._written.get(key)
@@ -103,7 +103,7 @@ class RepeatingHandler(logging.StreamHandler[TextIO | LogStream]):
         super().emit(record)
 
     def close(self) -> None:
-        """Tell what was only counted, and wait a moment for the stream."""
+        """Write the pending counts, and wait a moment for the stream."""
         self.acquire()
         try:
             self._tell_overdue(float("inf"))
@@ -116,7 +116,7 @@ class RepeatingHandler(logging.StreamHandler[TextIO | LogStream]):
     def _tell_overdue(self, now_s: float) -> None:
         for key, written in tuple(self._written.items()):
             if now_s - written[0] < REPEATED_WITHIN_S:
-                break  # they stand in the order in which they were written
+                break  # the dictionary is in the order of the writes
             del self._written[key]
             self._tell(written)
 

@@ -1,9 +1,9 @@
-"""Writes the lines of a log in a thread, so that a reader that takes nothing more never holds up the node.
+"""Writes the lines of a log in a thread, so that a reader that stops reading never blocks the node.
 
-Standard error is often a pipe: `ottla start 2>&1 | less`, a container's runtime that lags behind, a test that
-reads the output at the end. When such a pipe is full, a write to it waits for its reader. The loop must not:
-it would answer no client until then. Lines wait here instead, up to `MAX_WAITING_BYTES`; what comes beyond
-that is counted, and the count is written when there is room again.
+Standard error is often a pipe: `ottla start 2>&1 | less`, a slow container runtime, a test that reads the
+output at the end. If such a pipe is full, a write blocks until its reader continues. The loop must not block:
+it would answer no client until then. Lines wait here instead, up to `MAX_WAITING_BYTES`; further lines are
+counted, and the count is written when there is room again.
 """
 
 import os
@@ -16,12 +16,12 @@ from collections.abc import Callable
 from typing import Final
 
 MAX_WAITING_BYTES: Final = 4 << 20
-END_PATIENCE_S: Final = 2.0  # at the end of the process, for what still waits
-RETRY_S: Final = 1.0  # until a descriptor that does not block is asked again
+END_PATIENCE_S: Final = 2.0  # at the end of the process, for pending lines
+RETRY_S: Final = 1.0  # pause of a non-blocking descriptor
 
 
 class LogStream:
-    """A text stream without an end that `logging.StreamHandler` writes to, in front of a file descriptor."""
+    """An unbounded text stream that `logging.StreamHandler` writes to, in front of a file descriptor."""
 
     def __init__(
         self,
@@ -31,19 +31,19 @@ class LogStream:
         notice: Callable[[str], str] = str,
         max_waiting_bytes: int = MAX_WAITING_BYTES,
     ) -> None:
-        """Write to `descriptor`; `notice` makes a line of this log of a sentence about what was left out."""
+        """Write to `descriptor`; `notice` formats the sentence about dropped lines as a line of this log."""
         self._descriptor = descriptor
         self._encoding = encoding
         self._notice = notice
         self._max_waiting_bytes = max_waiting_bytes
         self._turn = threading.Condition()
         self._waiting: deque[bytes] = deque()
-        self._waiting_bytes = 0  # with those that are being written
+        self._waiting_bytes = 0  # including those that are being written
         self._left_out = 0
         self._thread: threading.Thread | None = None
 
     def write(self, text: str) -> int:
-        """Have this written after what was written before; never waits, never fails."""
+        """Append a text to the pending ones; never blocks, never fails."""
         data = text.encode(self._encoding, "backslashreplace")
         with self._turn:
             if self._waiting_bytes + len(data) > self._max_waiting_bytes:
@@ -57,19 +57,19 @@ class LogStream:
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: the thread writes at once what it can."""
+        """Do nothing: the thread writes as soon as it can."""
 
     def end(self, patience_s: float = END_PATIENCE_S) -> None:
-        """Wait until everything is written, but not for long: the reader may take nothing more."""
+        """Wait until everything is written, but not for long: the reader may have stopped."""
         deadline = time.monotonic() + patience_s
         with self._turn:
             while self._waiting_bytes and (left_s := deadline - time.monotonic()) > 0:
                 self._turn.wait(left_s)
 
     def _begin(self) -> None:
-        """Start the thread; where the system has none left, the next line tries again.
+        """Start the thread; if the system has no thread left, the next line tries again.
 
-        It takes no signals: it may begin before others have said what becomes of them.
+        It blocks all signals: it may start before the process has set its signal handlers.
         """
         thread = threading.Thread(target=self._run, name="log", daemon=True)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -104,12 +104,12 @@ class LogStream:
         self._waiting_bytes += len(told)
 
     def _write(self, data: bytes) -> None:
-        """Write everything; what nobody can read any more is lost, as it has no other place to go."""
+        """Write everything; if the descriptor has no reader any more, the rest is dropped."""
         rest = memoryview(data)
         while rest:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
-            except BlockingIOError:  # somebody else who has the descriptor has set it so
+            except BlockingIOError:  # another process that shares the descriptor has made it non-blocking
                 select.select([], [self._descriptor], [], RETRY_S)
             except OSError:
                 return

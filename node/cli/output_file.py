@@ -9,7 +9,7 @@ from ottla.node.cli.progress import Progress
 
 
 class OutputFile:
-    """A file of records; FileExistsError for one that exists and is not to be appended to."""
+    """A file of records; FileExistsError if it exists and is not to be appended to."""
 
     def __init__(self, path: Path, *, appends: bool) -> None:
         self._path = path
@@ -19,7 +19,7 @@ class OutputFile:
         self._written_bytes = 0
 
     def write(self, lines: bytes) -> None:
-        """Write whole lines; CommandError if the disk does not take them."""
+        """Write whole lines; CommandError if the write fails."""
         view = memoryview(lines)
         try:
             while view:
@@ -32,7 +32,7 @@ class OutputFile:
         self._progress.show(self._written_bytes)
 
     def sync(self) -> None:
-        """Have all of it on disk."""
+        """Flush all of it to disk."""
         if self._has_disk:
             try:
                 os.fsync(self._file.fileno())
@@ -40,7 +40,7 @@ class OutputFile:
                 raise self._refused(error) from None
 
     def close(self) -> None:
-        """Close the file and end the line of progress."""
+        """Close the file and clear the progress line."""
         self._progress.end()
         self._file.close()
 

@@ -1,6 +1,6 @@
-"""Passwords on their way into a command: from a terminal, a file or standard input, or made by chance.
+"""Reads passwords from a terminal, a file or standard input, or generates them.
 
-They never stand among the arguments, which everybody on the machine can see.
+They are never among the arguments, which every user of the machine can see.
 """
 
 import getpass
@@ -12,14 +12,14 @@ from typing import Final
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 
 STANDARD_INPUT: Final = "-"
-# The first message of PLAIN holds it, and an answer to a prompt on most terminals has 4,095 bytes at most.
+# PLAIN's first message has room for it, and most terminals limit a typed line to 4,095 bytes.
 MAX_PASSWORD_BYTES: Final = 1_024
-GENERATED_BYTES: Final = 24  # 32 characters, which nobody guesses
-MAX_TRIES: Final = 3  # to type it the same way twice
+GENERATED_BYTES: Final = 24  # 32 characters
+MAX_TRIES: Final = 3  # to type the same password twice
 
 
 def take_password(user: str, *, file: str | None, generate: bool) -> str:
-    """Return the password from where the options say, by default from the terminal."""
+    """Return the password from the source that the options name, by default the terminal."""
     if generate and file is not None:
         raise CommandError("Give either --generate or --password-file, not both.", EXIT_USAGE)
     if generate:
@@ -32,7 +32,7 @@ def take_password(user: str, *, file: str | None, generate: bool) -> str:
 
 
 def password_in(content: bytes, source: str) -> str:
-    """Return the one line of a file as a password, without its end; CommandError if it can be none."""
+    """Return the single line of a file as a password, without its line break; CommandError if invalid."""
     line = content.removesuffix(b"\n").removesuffix(b"\r")
     if not line:
         raise CommandError(f"There is no password in {source}: it is empty.", EXIT_USAGE)
@@ -46,7 +46,7 @@ def password_in(content: bytes, source: str) -> str:
             EXIT_USAGE,
         )
     try:
-        return line.decode("utf-8-sig")  # without the mark that some editors put before a text
+        return line.decode("utf-8-sig")  # without the byte order mark of some editors
     except UnicodeDecodeError:
         raise CommandError(f"The password in {source} is not UTF-8 text.", EXIT_USAGE) from None
 
@@ -73,7 +73,7 @@ def _from_terminal(user: str) -> str:
         except EOFError:
             raise CommandError("No password was given.", EXIT_USAGE) from None
         if first == second:
-            # A terminal that is not set to UTF-8 gives bytes that are no text.
+            # A terminal that is not set to UTF-8 yields bytes that are not text.
             return password_in(first.encode(errors="surrogateescape"), "what was typed")
         print("The two passwords differ; try again.", file=sys.stderr)
     raise CommandError("The password was not typed the same way twice.", EXIT_USAGE)

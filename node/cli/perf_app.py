@@ -1,4 +1,4 @@
-"""`ottla perf ...`: the commands and their words; `perf_commands` does what they say."""
+"""`ottla perf ...`: the commands and their options; `perf_commands` runs them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,16 +9,16 @@ from ottla.node.cli.command_options import Bootstrap, CommandConfig, Name, Outpu
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 from ottla.node.cli.record_options import ACKS, Acks, WithCompression
 
-if TYPE_CHECKING:  # loaded late, with what is asked of a cluster
+if TYPE_CHECKING:  # imported late, with the client
     from ottla.node.cli.perf_commands import NewTopic
 
-perf = typer.Typer(no_args_is_help=True, help="Measure how fast a cluster takes and gives records.")
+perf = typer.Typer(no_args_is_help=True, help="Measure how fast a cluster accepts and returns records.")
 RecordSize = Annotated[
     int,
     typer.Option("--record-size", metavar="BYTES", min=1, max=64 * 1024 * 1024, help="bytes of each record"),
 ]
 CreateTopic = Annotated[
-    bool, typer.Option("--create-topic", help="make the topic, which must be new, and delete it at the end")
+    bool, typer.Option("--create-topic", help="create the topic, which must be new, and delete it at the end")
 ]
 Partitions = Annotated[
     int,
@@ -58,13 +58,16 @@ def perf_produce(
     throughput: Annotated[
         float | None,
         typer.Option(
-            "--throughput", metavar="N", min=0.01, help="at most so many records a second (default: no limit)"
+            "--throughput",
+            metavar="N",
+            min=0.01,
+            help="at most this many records per second (default: no limit)",
         ),
     ] = None,
     payload_file: Annotated[
         Path | None,
         typer.Option(
-            "--payload-file", metavar="FILE", help="send lines of this file, by chance, instead of letters"
+            "--payload-file", metavar="FILE", help="send random lines of this file instead of random letters"
         ),
     ] = None,
     acks: Acks = "all",
@@ -79,8 +82,8 @@ def perf_produce(
 ) -> None:
     """Send records as fast as one client can, or at a rate, and print throughput and latencies.
 
-    The words are those of kafka-producer-perf-test: a line every five seconds, and one at the end, also after
-    Ctrl-C. The latency of a record goes from when it is added to a batch to its acknowledgement.
+    The output is that of kafka-producer-perf-test: a line every five seconds, and one at the end, also after
+    Ctrl-C. The latency of a record is the time from its addition to a batch to its acknowledgement.
 
     Example: ottla perf produce measured --create-topic -n 1000000 --record-size 1000 --throughput 5000
     """
@@ -111,7 +114,7 @@ def perf_consume(
             "-n",
             metavar="N",
             min=1,
-            help="read so many, and wait for more if there are fewer (default: all that are there)",
+            help="read this many, and wait for more if there are fewer (default: all that exist now)",
         ),
     ] = None,
     begin: Annotated[
@@ -156,7 +159,7 @@ def perf_latency(
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Send one record after the other, read each, and print how long that takes.
+    """Send one record after the other, read each, and print the latencies.
 
     The figures are those of kafka-e2e-latency. Ctrl-C prints them so far.
 

@@ -1,7 +1,7 @@
-"""`ottla perf ...`: how fast a cluster takes and gives records, as Kafka's tools measure it.
+"""`ottla perf ...`: measures how fast a cluster accepts and returns records, as Kafka's tools do.
 
 The client is that of `ottla produce` and `consume`: it sends one request at a time to each leader and opens
-each record. What is interrupted prints the figures so far. Each command returns the exit code.
+each record. An interrupted command prints the figures so far. Each command returns the exit code.
 """
 
 import asyncio
@@ -32,18 +32,18 @@ from ottla.node.client.cluster_client import Client
 from ottla.node.client.consumer import Consumer
 from ottla.node.client.producer import Producer, ProducerRecord
 
-MAX_PAYLOAD_BYTES: Final = 64 * 1024 * 1024  # of a file of payloads
-PAYLOADS: Final = 1_000  # made by chance, so that compression finds little in a batch
-POOL_BYTES: Final = 16 * 1024 * 1024  # of all of them
+MAX_PAYLOAD_BYTES: Final = 64 * 1024 * 1024  # of --payload-file
+PAYLOADS: Final = 1_000  # random ones, so that compression finds little in a batch
+POOL_BYTES: Final = 16 * 1024 * 1024  # of all payloads
 TURN_RECORDS: Final = 20_000  # added at a time: some 10 ms
-PAUSE_S: Final = 0.001  # for the next records at a limited rate
-EVERY: Final = 1_000  # rounds of a line of `perf latency`
+PAUSE_S: Final = 0.001  # until the next records are due at a limited rate
+EVERY: Final = 1_000  # records per line of `perf latency`
 _LETTERS: Final = bytes(ord("A") + number % 26 for number in range(256))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """The topic that a measurement makes for itself and deletes at its end; -1: the cluster's default."""
+    """The topic that a measurement creates and deletes at its end; -1: the cluster's default."""
 
     partitions: int
     replicas: int
@@ -51,7 +51,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceLoad:
-    """The records that `ottla perf produce` sends; `throughput` in records a second, None for no limit."""
+    """The records that `ottla perf produce` sends; `throughput` in records per second, None for no limit."""
 
     topic: str
     records: int
@@ -66,7 +66,7 @@ class ProduceLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumeLoad:
-    """The records that `ottla perf consume` reads; `records` None: to the ends as of its beginning."""
+    """The records that `ottla perf consume` reads; if `records` is None, all up to the current log ends."""
 
     topic: str
     records: int | None
@@ -90,14 +90,14 @@ class LatencyLoad:
 
 
 async def produce(client: Client, load: ProduceLoad) -> int:
-    """Send records and print how many a second were acknowledged, and after how long."""
+    """Send records; print the rate of acknowledged ones and their latencies."""
     payloads = _payloads(load.record_bytes, load.payload_file)
     async with client, _topic(client, load.topic, load.creates):
         producer = await _producer(client, load.topic, load.acks, load.compression)
         figures = ProduceFigures()
         try:
             await _send(producer, load, payloads, figures)
-        finally:  # also of what was interrupted
+        finally:  # also after an interruption
             answer(figures.document(), figures.line(), as_json=load.as_json)
     return 0
 
@@ -148,7 +148,7 @@ async def _producer(client: Client, topic: str, acks: int, compression: str) -> 
 
 @asynccontextmanager
 async def _topic(client: Client, name: str, creates: NewTopic | None) -> AsyncIterator[None]:
-    """Make the topic if wanted, and delete it at the end; one that is there already is never deleted."""
+    """Create the topic if wanted, and delete it at the end; a topic that existed before is never deleted."""
     if creates is None:
         yield
         return
@@ -169,14 +169,14 @@ async def _topic(client: Client, name: str, creates: NewTopic | None) -> AsyncIt
             "out, or choose another name."
         ) from None
     try:
-        await client.topic(name, may_create=True)  # until it has leaders; it is there
+        await client.topic(name, may_create=True)  # waits for its leaders; the topic exists
         yield
     finally:
         await topic_admin.delete_topic(client.renewed(), name)
 
 
 def _payloads(size_bytes: int, file: Path | None) -> list[bytes]:
-    """Return what records have as values: the lines of a file, or letters by chance, as Kafka's tool has."""
+    """Return the values of the records: the lines of a file, or random letters as in Kafka's tool."""
     if file is None:
         count = max(1, min(PAYLOADS, POOL_BYTES // size_bytes))
         chance = random.Random()
@@ -198,7 +198,7 @@ def _payloads(size_bytes: int, file: Path | None) -> list[bytes]:
 
 
 async def consume(client: Client, load: ConsumeLoad) -> int:
-    """Read records and print how many a second came; 1 if there were fewer than wanted."""
+    """Read records and print their rate; CommandError if fewer come than wanted."""
     try:
         begin = parse_offset_spec(load.begin)
     except ValueError as error:
@@ -227,10 +227,10 @@ async def consume(client: Client, load: ConsumeLoad) -> int:
                     last_s = time.monotonic()
                 if time.monotonic() - last_s > client.timeout_s:
                     raise CommandError(
-                        f"{records} records came, and no more of {load.records} for {client.timeout_s:g} "
-                        "seconds (--timeout)."
+                        f"Only {records} of {load.records} records came, and none for the last "
+                        f"{client.timeout_s:g} seconds (--timeout)."
                     )
-        finally:  # also of what was interrupted
+        finally:  # also after an interruption
             figures = ConsumeFigures(begun_s, time.time(), records, size_bytes)
             answer(figures.document(), "\n".join(figures.lines()), as_json=load.as_json)
     return 0
@@ -240,7 +240,7 @@ async def consume(client: Client, load: ConsumeLoad) -> int:
 
 
 async def latency(client: Client, load: LatencyLoad) -> int:
-    """Send one record after the other and print how long each took until it was read."""
+    """Send one record after the other and print the time until each was read."""
     payload = _payloads(load.record_bytes, None)
     latencies = Latencies()
     async with client, _topic(client, load.topic, load.creates):
@@ -258,13 +258,13 @@ async def latency(client: Client, load: LatencyLoad) -> int:
                 latencies.add([took_ms])
                 if not number % EVERY and not load.as_json:
                     print(f"{number}\t{took_ms:.4f}", flush=True)
-        finally:  # also of what was interrupted
+        finally:  # also after an interruption
             _tell_latencies(latencies, load)
     return 0
 
 
 async def _ends(client: Client, topic: str) -> dict[TopicPartition, int]:
-    """Return where the partitions end that have a leader: those without one get no record either."""
+    """Return the log ends of the partitions with a leader: the others get no record either."""
     numbers = (await client.topic_as_it_is(topic)).leaders
     places = [TopicPartition(topic, number) for number, leader in sorted(numbers.items()) if leader >= 0]
     told = await topic_admin.find_offsets(briefly(client), dict.fromkeys(places, topic_admin.LATEST))
@@ -274,7 +274,7 @@ async def _ends(client: Client, topic: str) -> dict[TopicPartition, int]:
 
 
 async def _until_read(client: Client, consumer: Consumer, value: bytes) -> None:
-    """Read until this record comes, past those of other producers."""
+    """Read until this record arrives, skipping those of other producers."""
     deadline = client.renewed().deadline
     while not deadline.is_over:
         for _, records in await consumer.fetch(deadline):

@@ -1,4 +1,4 @@
-"""Figures of `ottla perf`: latencies and throughput, in the words of Kafka's own tools."""
+"""The figures of `ottla perf`: latencies and throughput, as Kafka's own tools print them."""
 
 import time
 from collections import Counter
@@ -7,13 +7,13 @@ from typing import Final, NamedTuple
 
 REPORT_S: Final = 5.0  # Kafka's reporting interval
 MEGABYTE: Final = 1024 * 1024  # as Kafka's tools count
-STEPS_OF_MS: Final = 10  # latencies are counted by tenths of a millisecond
+STEPS_OF_MS: Final = 10  # latencies are counted in steps of a tenth of a millisecond
 PRODUCE_PERCENTILES: Final = ("50", "95", "99", "99.9")
 END_TO_END_PERCENTILES: Final = ("50", "99", "99.9")
 
 
 class Latencies:
-    """Latencies counted by tenths of a millisecond: as many as there are different ones, not records."""
+    """A histogram of latencies in tenths of a millisecond: its size is the number of distinct ones."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -22,7 +22,7 @@ class Latencies:
         self._counts: Counter[int] = Counter()
 
     def add(self, latencies_ms: Iterable[float]) -> None:
-        """Count more of them."""
+        """Add latencies."""
         for latency_ms in latencies_ms:
             self.count += 1
             self._total_ms += latency_ms
@@ -31,11 +31,11 @@ class Latencies:
 
     @property
     def average_ms(self) -> float:
-        """The mean; 0 of none."""
+        """Return the mean, or 0 without latencies."""
         return self._total_ms / self.count if self.count else 0.0
 
     def percentiles_ms(self, which: Sequence[str]) -> dict[str, float]:
-        """Return the latency that this part of all is below, by the part in percent."""
+        """Return the latency at each percentile."""
         found: dict[str, float] = {}
         ordered = sorted(self._counts.items())
         for name in which:
@@ -49,7 +49,7 @@ class Latencies:
 
 
 class ProduceFigures:
-    """Records that were acknowledged: since the last line, and all of them."""
+    """The acknowledged records: those since the last line, and all of them."""
 
     def __init__(self) -> None:
         self.records = self.size_bytes = 0
@@ -59,7 +59,7 @@ class ProduceFigures:
         self._window_bytes = 0
 
     def add(self, sizes: Iterable[int], latencies_ms: Sequence[float]) -> None:
-        """Count records that were acknowledged together."""
+        """Add records that were acknowledged together."""
         size_bytes = sum(sizes)
         self.records += len(latencies_ms)
         self.size_bytes += size_bytes
@@ -68,7 +68,7 @@ class ProduceFigures:
         self._window.add(latencies_ms)
 
     def window(self) -> str | None:
-        """Return the line of the last seconds when it is time for one."""
+        """Return the line about the last seconds if it is due."""
         now_s = time.monotonic()
         if now_s - self._window_s < REPORT_S:
             return None
@@ -83,7 +83,7 @@ class ProduceFigures:
         return ", ".join([rates, *(f"{value:.1f} ms {name}th" for name, value in found.items())]) + "."
 
     def document(self) -> Mapping[str, object]:
-        """Return the same for programs."""
+        """Return the figures of all records as a JSON object."""
         seconds = time.monotonic() - self._begun_s
         return {
             "records": self.records,
@@ -96,7 +96,7 @@ class ProduceFigures:
 
 
 def latency_document(latencies: Latencies, percentiles: Sequence[str]) -> dict[str, object]:
-    """Return latencies for programs, by the names of their percentiles."""
+    """Return latencies as a JSON object, by their percentiles."""
     return {
         "average_latency_ms": round(latencies.average_ms, 3),
         "max_latency_ms": round(latencies.max_ms, 3),
@@ -113,7 +113,7 @@ def _rates(latencies: Latencies, size_bytes: int, seconds: float, *, digits: int
 
 
 class ConsumeFigures(NamedTuple):
-    """Records that were read, and from when to when, in seconds since 1970."""
+    """The records that were read, and the time of the first and last read in seconds since 1970."""
 
     begun_s: float
     ended_s: float
@@ -121,7 +121,7 @@ class ConsumeFigures(NamedTuple):
     size_bytes: int
 
     def lines(self) -> tuple[str, str]:
-        """Return the head and the line of kafka-consumer-perf-test, without a group that rebalances."""
+        """Return the head and the line of kafka-consumer-perf-test, with a rebalance time of 0."""
         seconds = max(0.001, self.ended_s - self.begun_s)
         megabytes = self.size_bytes / MEGABYTE
         cells = (
@@ -143,7 +143,7 @@ class ConsumeFigures(NamedTuple):
         )
 
     def document(self) -> Mapping[str, object]:
-        """Return the same for programs."""
+        """Return the figures as a JSON object."""
         seconds = max(0.001, self.ended_s - self.begun_s)
         return {
             "records": self.records,
@@ -155,6 +155,6 @@ class ConsumeFigures(NamedTuple):
 
 
 def _moment(seconds: float) -> str:
-    """Return a moment as Kafka's tool prints it, in local time."""
+    """Format a time as Kafka's tool does, in local time."""
     parts = time.localtime(seconds)
     return f"{time.strftime('%Y-%m-%d %H:%M:%S', parts)}:{int(seconds % 1 * 1000):03d}"

@@ -1,6 +1,6 @@
-"""`ottla topic reassign --json` and `--generate`: plans are made, carried out, verified and cancelled.
+"""`ottla topic reassign --json` and `--generate`: generates, executes, verifies and cancels plans.
 
-What is printed for people is what kafka-reassign-partitions prints. Each returns the exit code.
+The text output is that of kafka-reassign-partitions. Each returns the exit code.
 """
 
 import random
@@ -27,7 +27,7 @@ from ottla.node.client.refusal import Refused
 
 
 def read_plan(path: Path) -> dict[TopicPartition, list[int]]:
-    """Return the plan of a file; CommandError if it is none."""
+    """Return the plan in a file; CommandError if it is not valid."""
     try:
         return parse_plan(_content(path))
     except ValueError as error:
@@ -35,7 +35,7 @@ def read_plan(path: Path) -> dict[TopicPartition, list[int]]:
 
 
 def read_topics(path: Path) -> list[str]:
-    """Return the topics of a file of topics to move; CommandError if it is none."""
+    """Return the topics in a file of topics to move; CommandError if it is not valid."""
     try:
         return parse_topics(_content(path))
     except ValueError as error:
@@ -43,7 +43,7 @@ def read_topics(path: Path) -> list[str]:
 
 
 def parse_brokers(text: str) -> list[int]:
-    """Return the ids of `ID,ID,...`; CommandError for others."""
+    """Parse `ID,ID,...`; CommandError for anything else."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() and len(word) <= 10 for word in words):
         raise CommandError(f"--broker-list {text!r} is not a list of broker ids; write ID,ID,...", EXIT_USAGE)
@@ -63,7 +63,7 @@ def _content(path: Path) -> bytes:
 async def generate(
     client: Client, topics: Sequence[str], brokers: Sequence[int], *, ignores_racks: bool, as_json: bool
 ) -> int:
-    """Print where the partitions of these topics are, and a plan that spreads them over these brokers."""
+    """Print the current assignment of these topics, and a plan that spreads them over these brokers."""
     async with client:
         now = await assignment(client, topics)
         there = {one.broker_id: one for one in (await cluster_admin.describe_cluster(client)).brokers}
@@ -72,9 +72,7 @@ async def generate(
         raise CommandError(f"There is no broker {missing[0]}; `ottla broker list` shows all brokers.")
     racks = {one: None if ignores_racks else there[one].rack for one in brokers}
     if None in racks.values() and any(racks.values()):
-        raise Refused(
-            "Not all of these brokers have a rack; --disable-rack-aware leaves racks out of consideration."
-        )
+        raise Refused("Not all of these brokers have a rack; --disable-rack-aware ignores racks.")
     proposed = propose(now, racks, random.Random().randrange(len(brokers)))
     if as_json:
         print_json({"current": plan_as_json(now), "proposed": plan_as_json(proposed)})
@@ -85,7 +83,7 @@ async def generate(
 
 
 async def execute(client: Client, plan: Assignment, *, rate: int | None, waits: bool, as_json: bool) -> int:
-    """Begin the moves of a plan, throttled if wanted, and wait for their end, which ends the throttle."""
+    """Start the moves of a plan; with `waits`, wait for their end and remove the throttle of `rate`."""
     topics = sorted({one.topic for one in plan})
     async with client:
         now = await assignment(client, topics)
@@ -118,7 +116,7 @@ async def execute(client: Client, plan: Assignment, *, rate: int | None, waits: 
 
 
 async def verify(client: Client, plan: Assignment, *, keeps_throttles: bool, as_json: bool) -> int:
-    """Tell how far a plan is, and end its throttle when it has been carried out; 1 if it has not."""
+    """Print the state of a plan, and remove its throttle when it is complete; 1 if it is not."""
     async with client:
         return await _verify(client, plan, keeps_throttles=keeps_throttles, as_json=as_json)
 
@@ -156,7 +154,7 @@ async def _verify(client: Client, plan: Assignment, *, keeps_throttles: bool, as
 
 
 async def cancel(client: Client, plan: Assignment, *, as_json: bool) -> int:
-    """Take back those moves of a plan that are under way, and end the throttle."""
+    """Cancel the moves of a plan that are under way, and remove the throttle if no other partition moves."""
     async with client:
         moving = [one for one in sorted(await cluster_admin.list_moves(client)) if one in plan]
         await cluster_admin.move_partitions(client.renewed(), dict.fromkeys(moving))

@@ -1,4 +1,4 @@
-"""`ottla profile ...`: the commands and their words; `profile_commands` does what they say."""
+"""`ottla profile ...`: the commands and their options; `profile_commands` runs them."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,9 +9,7 @@ from ottla.node.cli.command_options import Output, exit_with
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 from ottla.node.cli.profile_option import complete_profiles
 
-profile = typer.Typer(
-    no_args_is_help=True, help="Keep how to connect to clusters under names, and choose one."
-)
+profile = typer.Typer(no_args_is_help=True, help="Save connections to clusters under names, and choose one.")
 NewName = Annotated[str, typer.Argument(metavar="NAME")]
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=complete_profiles)]
 OptionalName = Annotated[str | None, typer.Argument(metavar="[NAME]", autocompletion=complete_profiles)]
@@ -47,10 +45,10 @@ def profile_create(
     settings: Settings = None,
     servers: Servers = None,
     file: FromFile = None,
-    use: Annotated[bool, typer.Option("--use", help="have all commands use it from now on")] = False,
+    use: Annotated[bool, typer.Option("--use", help="use it for all commands from now on")] = False,
     output: Output = "text",
 ) -> None:
-    """Make a profile: addresses of brokers, and the settings of TLS and logins.
+    """Create a profile: addresses of brokers, and the settings of TLS and logins.
 
     A profile is kept in ~/.config/ottla/profiles.json, which only you can read. A secret, such as
     sasl.jaas.config, is named without a value, and then typed or given on standard input.
@@ -97,7 +95,7 @@ def profile_use(
     none: Annotated[bool, typer.Option("--none", help="use no profile")] = False,
     output: Output = "text",
 ) -> None:
-    """Choose the profile of all commands that are given no cluster otherwise.
+    """Choose the profile of all commands that name no cluster.
 
     Options and OTTLA_BOOTSTRAP or OTTLA_CONFIG come first; --profile and OTTLA_PROFILE choose another one.
     """

@@ -1,4 +1,4 @@
-"""`ottla profile ...`: profiles are made, changed, shown, chosen and deleted. Each returns the exit code."""
+"""`ottla profile ...`: creates, changes, shows, selects and deletes profiles. Each returns the exit code."""
 
 import getpass
 import sys
@@ -23,25 +23,25 @@ from ottla.node.cli.topic_commands import print_table
 from ottla.node.client.cluster_client import parse_bootstrap
 from ottla.node.secure_client.security_names import is_of_security
 
-MAX_SECRET_BYTES: Final = 16 * 1024  # a key in PEM has 4
+MAX_SECRET_BYTES: Final = 16 * 1024  # a PEM key has some 4 KiB
 _EXISTS: Final = "Profile {0} exists already; `ottla profile set {0}` changes it."
 
 
 def create(name: str, given: Mapping[str, str], *, is_used: bool, as_json: bool) -> int:
-    """Make a profile of these settings, and use it if wanted."""
+    """Create a profile with these settings, and use it if wanted."""
     check_name(name)
     profiles = read_profiles()
     if name in profiles.settings:
         raise CommandError(_EXISTS.format(name))
     _judge(name, given)
     _write(profiles, {**profiles.settings, name: dict(given)}, name if is_used else profiles.current)
-    hint = "; it is in use" if is_used else f"; `ottla profile use {name}` has all commands use it"
+    hint = "; it is in use" if is_used else f"; `ottla profile use {name}` selects it for all commands"
     answer({"profile": name, "created": True, "current": is_used}, f"created {name}{hint}", as_json=as_json)
     return 0
 
 
 def change(name: str, given: Mapping[str, str], resets: Sequence[str], *, as_json: bool) -> int:
-    """Give a profile these settings, and take others away."""
+    """Set these settings of a profile, and remove others."""
     profiles = read_profiles()
     before = profiles.of(name)
     for reset in resets:
@@ -56,7 +56,7 @@ def change(name: str, given: Mapping[str, str], resets: Sequence[str], *, as_jso
 
 
 def use(name: str | None, *, as_json: bool) -> int:
-    """Have commands that name no cluster use this profile, or none."""
+    """Select the profile of all commands that name no cluster, or none."""
     profiles = read_profiles()
     if name is not None:
         profiles.of(name)
@@ -68,7 +68,7 @@ def use(name: str | None, *, as_json: bool) -> int:
 
 
 def show(name: str | None, *, as_json: bool) -> int:
-    """Print the settings of a profile, by default of the one in use; secrets are hidden."""
+    """Print the settings of a profile, by default of the current one; secrets are hidden."""
     profiles = read_profiles()
     name = name or profiles.current
     if name is None:
@@ -102,12 +102,12 @@ def list_all(named: str | None, *, as_json: bool) -> int:
             [(one["profile"], "*" if one["current"] else None, *list(one.values())[2:]) for one in rows],
         )
     else:
-        print("no profiles; `ottla profile create NAME --bootstrap HOST:PORT` makes one")
+        print("no profiles; `ottla profile create NAME --bootstrap HOST:PORT` creates one")
     return 0
 
 
 def current(named: str | None, *, as_json: bool) -> int:
-    """Print the name of the profile in use; 1 if there is none."""
+    """Print the name of the current profile; 1 if there is none."""
     profiles = read_profiles()
     name = named or profiles.current
     if name is not None:
@@ -122,7 +122,7 @@ def current(named: str | None, *, as_json: bool) -> int:
 
 
 def delete(names: Sequence[str], *, as_json: bool) -> int:
-    """Delete profiles; if one is in use, none is afterwards."""
+    """Delete profiles; if the current one is among them, there is none afterwards."""
     profiles = read_profiles()
     for name in names:
         profiles.of(name)
@@ -146,9 +146,9 @@ def _write(before: Profiles, settings: Mapping[str, Mapping[str, str]], current:
 
 
 def settings_from(words: Sequence[str], *, bootstrap: str | None, file: Path | None) -> dict[str, str]:
-    """Return what the options and arguments say: the words win over --bootstrap, and that over the file.
+    """Return the settings of a command: arguments override --bootstrap, which overrides the file.
 
-    A word without a value is a secret, which is typed or read from standard input.
+    An argument without a value is a secret, which is typed or read from standard input.
     """
     found: dict[str, str] = {}
     if file is not None:
@@ -179,12 +179,12 @@ def _is_of_connections(name: str) -> bool:
 
 
 def _absolute(name: str, value: str) -> str:
-    """Return the value as it holds in any directory: commands are run elsewhere, too."""
+    """Return a path as an absolute one, since commands run in any directory; other values unchanged."""
     return str(Path(value).absolute()) if name.endswith(".location") and value else value
 
 
 def _secret(name: str) -> str:
-    """Return a line from the terminal, where it is not shown, or the next one of standard input."""
+    """Return a line typed at the terminal without an echo, or the next line of standard input."""
     if sys.stdin.isatty():
         try:
             return getpass.getpass(f"{name}: ").strip()
@@ -201,7 +201,7 @@ def _secret(name: str) -> str:
 
 
 def _judge(name: str, settings: Mapping[str, str]) -> None:
-    """CommandError for settings by which no command could connect."""
+    """Raise CommandError for settings with which no command could connect."""
     config = config_of(settings, f"Profile {name}")
     try:
         if config.bootstrap is not None:

@@ -1,6 +1,6 @@
-"""`--profile` of every command that speaks to a cluster, and what it outranks.
+"""The option `--profile` of every command that connects to a cluster, and the options that it overrides.
 
-The option is added to the commands that have `--bootstrap`, so that none of them has to name it.
+The option is added to all commands that have `--bootstrap`, so that none of them has to declare it.
 """
 
 from contextvars import ContextVar
@@ -11,12 +11,12 @@ from typer.core import TyperGroup, TyperOption
 
 PROFILE: Final = "profile"
 _PARAMETER: Final = "profile_name"
-# The command under way; what is asked outside of one, as in a test, has no profile.
+# The running command; outside of one, as in a test, there is no profile.
 _command: ContextVar[typer.Context | None] = ContextVar("command", default=None)
 
 
 def add_profile_option(command: Any) -> None:
-    """Add the option to this command, or to those of this group, where it is not there yet."""
+    """Add the option to this command, or to those of this group, unless it is there already."""
     if isinstance(command, TyperGroup):
         for child in command.commands.values():
             add_profile_option(child)
@@ -32,7 +32,7 @@ def add_profile_option(command: Any) -> None:
                 expose_value=False,
                 callback=_note,
                 autocompletion=lambda context, arguments, begun: complete_profiles(begun),
-                help="connect as this profile says; see `ottla profile`",
+                help="connect with this profile; see `ottla profile`",
             )
         )
 
@@ -44,7 +44,7 @@ def _note(context: typer.Context, parameter: object, value: str | None) -> str |
 
 
 def forget_command() -> None:
-    """The command is over: the next one in this process names its own profile."""
+    """Forget the command: the next one in this process names its own profile."""
     _command.set(None)
 
 
@@ -56,7 +56,7 @@ def named_profile() -> str | None:
 
 
 def is_outranked(parameter: str) -> bool:
-    """Return whether an option stands in the environment only, while `--profile` is on the command line."""
+    """Return True if an option is only in the environment, while `--profile` is on the command line."""
     context = _command.get()
     if context is None:
         return False
@@ -69,7 +69,7 @@ def _source(context: typer.Context, parameter: str) -> str:
 
 
 def complete_profiles(incomplete: str) -> list[str]:
-    """Return the names of profiles that begin so; none where they cannot be read."""
+    """Return the profiles whose names begin with `incomplete`; none if they cannot be read."""
     from ottla.node.cli.failure import CommandError
     from ottla.node.cli.profiles import read_profiles
 

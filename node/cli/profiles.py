@@ -1,6 +1,6 @@
-"""Profiles: how to connect to a cluster, under a name, in one file of the user's configuration directory.
+"""Profiles: named connections to clusters, in one file of the user's configuration directory.
 
-The file has passwords, so only its owner can read it: it is made with mode 0600, and replaced as a whole.
+The file has passwords, so only its owner can read it: it is created with mode 0600, and replaced as a whole.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from ottla.logstore.words.escaped_text import escape_controls
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 
-MAX_FILE_BYTES: Final = 1 << 20  # hundreds of profiles, each with its certificates
+MAX_FILE_BYTES: Final = 1 << 20  # enough for hundreds of profiles with their certificates
 MAX_PROFILES: Final = 1_000
 HIDDEN: Final = "(hidden)"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -24,7 +24,7 @@ _READABLE_BY_OTHERS: Final = 0o077
 
 
 class Profiles(NamedTuple):
-    """The settings of each profile by its name, and the name of the one in use."""
+    """The settings of each profile by its name, and the name of the current one."""
 
     current: str | None
     settings: Mapping[str, Mapping[str, str]]
@@ -43,7 +43,7 @@ NO_PROFILES: Final = Profiles(None, {})
 
 
 def check_name(name: str) -> None:
-    """CommandError for a name that no profile can have."""
+    """Raise CommandError for an invalid name of a profile."""
     if not _NAME.fullmatch(name):
         raise CommandError(
             f"{name!r} cannot be the name of a profile: use 1 to 64 characters of a-z, A-Z, 0-9, '.', '_' "
@@ -53,12 +53,12 @@ def check_name(name: str) -> None:
 
 
 def is_secret(name: str) -> bool:
-    """Return whether the value of a setting is never shown, nor taken from the command line."""
+    """Return True if the value of a setting is never shown, nor accepted on the command line."""
     return _SECRET.search(name) is not None
 
 
 def shown(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings in the order of their names, with secrets hidden."""
+    """Return the settings sorted by name, with secrets hidden."""
     return {name: HIDDEN if is_secret(name) else value for name, value in sorted(settings.items())}
 
 
@@ -89,9 +89,9 @@ def read_profiles() -> Profiles:
 
 
 def read_current_profile() -> tuple[str, Mapping[str, str]] | None:
-    """Return the profile in use, with its name; None if there is none.
+    """Return the current profile with its name; None if there is none.
 
-    A file that this user may not read is that of another one, whose HOME is set, as with sudo.
+    A file without read permission belongs to another user whose HOME is set, as with sudo, and is ignored.
     """
     try:
         if not os.access(profiles_path(), os.R_OK):
@@ -117,19 +117,20 @@ def _parse(content: bytes, path: Path) -> Profiles:
             for name, settings in profiles.items()
         )
         if not is_well:
-            raise ValueError("it has another form than `ottla profile` writes")
+            raise ValueError("it does not have the form that `ottla profile` writes")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        words = str(error) if isinstance(error, ValueError) else "it has another form than expected"
+        words = str(error) if isinstance(error, ValueError) else "it does not have the expected form"
         raise CommandError(f"The profiles in {path} cannot be read: {words}.", EXIT_USAGE) from None
     return Profiles(current, profiles)
 
 
 def write_profiles(profiles: Profiles) -> None:
-    """Replace the file, which only its owner can read; CommandError if the disk does not take it."""
+    """Replace the file, which only its owner can read; CommandError if the write fails."""
     content = json.dumps({"current": profiles.current, "profiles": profiles.settings}, indent=2) + "\n"
     if len(content) > MAX_FILE_BYTES or len(profiles.settings) > MAX_PROFILES:
-        raise CommandError("There is no room for more profiles: delete some that nobody needs.")
-    path = Path(os.path.realpath(profiles_path()))  # the file may be a link into a repository of such files
+        raise CommandError("There is no room for more profiles: delete unused ones.")
+    # The file may be a link into a repository of configuration files.
+    path = Path(os.path.realpath(profiles_path()))
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".profiles-", delete=False) as file:

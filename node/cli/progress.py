@@ -1,15 +1,15 @@
-"""How far a long command has got, on a line of standard error that is overwritten; only at a terminal."""
+"""The progress of a long command, on a line of standard error that is overwritten; only at a terminal."""
 
 import sys
 import time
 from typing import Final
 
-INTERVAL_S: Final = 0.5  # fast enough to be seen moving, slow enough to be read
+INTERVAL_S: Final = 0.5  # often enough to show movement, rarely enough to be read
 _CLEAR: Final = "\r\x1b[K"
 
 
 class Progress:
-    """The line of one command. Without a terminal on standard error it is never written."""
+    """The progress line of one command. It is never written unless standard error is a terminal."""
 
     def __init__(self) -> None:
         self._is_shown = sys.stderr.isatty()
@@ -17,7 +17,7 @@ class Progress:
         self._has_line = False
 
     def show(self, size_bytes: int, records: int | None = None) -> None:
-        """Tell how much was done since the command began, and how fast; called often, written seldom."""
+        """Show the amount done so far, and the rate; it may be called often, since it writes rarely."""
         if not self._is_shown:
             return
         now_s = time.monotonic()
@@ -30,7 +30,7 @@ class Progress:
         print(f"{_CLEAR}{line}", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Take the line away, so that what follows begins at the left."""
+        """Clear the line, so that the next output begins at the left."""
         if self._has_line:
             self._has_line = False
             print(_CLEAR, end="", file=sys.stderr, flush=True)

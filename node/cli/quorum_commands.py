@@ -1,4 +1,4 @@
-"""`ottla quorum ...`: who decides about the metadata, and who else shall. Each returns the exit code."""
+"""`ottla quorum ...`: shows the metadata quorum, adds and removes voters. Each returns the exit code."""
 
 import time
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ from ottla.node.client.quorum_admin import (
 from ottla.node.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
 from ottla.node.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 
-CONTROLLER: Final = "CONTROLLER"  # what a controller listener is called where nobody says
+CONTROLLER: Final = "CONTROLLER"  # the default name of a controller listener
 
 
-# ---- what is printed -----------------------------------------------------------------------------
+# ---- output --------------------------------------------------------------------------------------
 
 
 async def status(client: Client, as_json: bool) -> int:
@@ -76,7 +76,7 @@ def _ago(at_ms: int, now_ms: int) -> str | None:
     return None if at_ms < 0 else f"{max(0, now_ms - at_ms) / 1000:.1f} s ago"
 
 
-# ---- what is changed -----------------------------------------------------------------------------
+# ---- changes -------------------------------------------------------------------------------------
 
 
 async def add(
@@ -102,7 +102,7 @@ async def add(
                 listeners=[Listener(name=listener.name, host=listener.host, port=listener.port)],
             )
             response = await connection.request(request, AddRaftVoterResponse, timeout_s=client.remaining_s)
-            # An attempt before may have succeeded without our hearing of it.
+            # An earlier attempt may have succeeded, and its response may be lost.
             if response.error_code != ErrorCode.DUPLICATE_VOTER:
                 check(response.error_code, response.error_message, f"voter {node_id}")
 
@@ -117,7 +117,7 @@ async def add(
 
 
 def trust_copy(directory: Path, as_json: bool) -> int:
-    """Let the voter of a stopped node take a copied directory for its own."""
+    """Let the voter of a stopped node use a copied directory as its own."""
     metadata, disk = directory / f"{METADATA_TOPIC}-0", OsDisk()
     if not (metadata / QUORUM_STATE).exists():
         raise CommandError(
@@ -176,7 +176,7 @@ async def remove(client: Client, node_id: int, directory: str | None, as_json: b
 
 
 def _directory_of(view: QuorumView, node_id: int, *, is_voter: bool) -> bytes:
-    """The directory id of a voter or observer; zeros where voters were never written down."""
+    """Return the directory id of a voter or observer; zeros if the quorum has none recorded."""
     for one in view.members:
         if one.node_id == node_id and one.is_voter is is_voter:
             if one.directory_id == ZERO_UUID and not is_voter:
@@ -191,7 +191,7 @@ def _directory_of(view: QuorumView, node_id: int, *, is_voter: bool) -> bytes:
 async def _listener_of(
     client: Client, view: QuorumView, node_id: int, given: tuple[str, int] | None
 ) -> ListenerAddress:
-    """Where a node that is to vote listens for controllers: as told, or as its own settings say."""
+    """Return the controller listener of a new voter: the given address, or the one in its own settings."""
     known = [at for listeners in view.listeners.values() for at in listeners]
     name = known[0].name if known else CONTROLLER
     if given is not None:
@@ -206,7 +206,7 @@ async def _listener_of(
 
 
 def parse_endpoint(text: str) -> tuple[str, int]:
-    """HOST:PORT; CommandError otherwise."""
+    """Parse HOST:PORT; CommandError for anything else."""
     try:
         addresses = parse_bootstrap(text)
     except ValueError as error:
@@ -217,7 +217,7 @@ def parse_endpoint(text: str) -> tuple[str, int]:
 
 
 def parse_directory_id(text: str) -> bytes:
-    """The 22 letters of a uuid as its 16 bytes; CommandError otherwise."""
+    """Parse the 22 characters of a UUID into its 16 bytes; CommandError for anything else."""
     try:
         return uuid_from_text(text)
     except KafkaError:

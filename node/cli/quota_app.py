@@ -1,4 +1,4 @@
-"""`ottla quota ...`: the commands and their words; `quota_commands` does what they say."""
+"""`ottla quota ...`: the commands and their options; `quota_commands` runs them."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ from ottla.node.cli.command_options import (
 )
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 
-quota = typer.Typer(no_args_is_help=True, help="Limit what clients may ask for: list, set and delete quotas.")
+quota = typer.Typer(no_args_is_help=True, help="Limit clients: list, set and delete quotas.")
 
 User = Annotated[
     str | None,
@@ -41,7 +41,9 @@ def quota_list(
     ip_default: IpDefault = False,
     effective: Annotated[
         bool,
-        typer.Option("--effective", help="show which quota counts for such a client, and where it is set"),
+        typer.Option(
+            "--effective", help="show the quotas that apply to such a client, and the entity of each"
+        ),
     ] = False,
     output: Output = "text",
     bootstrap: Bootstrap = None,
@@ -79,10 +81,10 @@ def quota_set(
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Set quotas of users, client ids or both; or of addresses. Each node counts for itself.
+    """Set quotas of users, client ids or both; or of addresses. Each node enforces them by itself.
 
-    Of users and client ids: producer_byte_rate and consumer_byte_rate (bytes a second), request_percentage
-    (of the time of a thread), controller_mutation_rate (partitions a second). Of addresses:
+    For users and client ids: producer_byte_rate and consumer_byte_rate (bytes a second), request_percentage
+    (of the time of a thread), controller_mutation_rate (partitions a second). For addresses:
     connection_creation_rate (connections a second).
 
     Examples:

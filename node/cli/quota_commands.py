@@ -1,4 +1,4 @@
-"""`ottla quota ...`: what the commands print. Each returns the exit code."""
+"""`ottla quota ...`: runs the commands and prints their results. Each returns the exit code."""
 
 import math
 import sys
@@ -75,7 +75,7 @@ def some_entity(words: EntityWords) -> QuotaEntity:
     entity = words.entity()
     if not entity:
         raise CommandError(
-            "Name whom the quotas are for with --user, --client-id or --ip, or with --user-default, "
+            "Name the entity of the quotas with --user, --client-id or --ip, or with --user-default, "
             "--client-id-default or --ip-default.",
             EXIT_USAGE,
         )
@@ -83,7 +83,7 @@ def some_entity(words: EntityWords) -> QuotaEntity:
 
 
 def parse_quotas(pairs: Sequence[tuple[str, str]]) -> dict[str, float]:
-    """Return quotas with their values; CommandError for what is no number above 0."""
+    """Parse the values of quotas; CommandError unless each is a number above 0."""
     found: dict[str, float] = {}
     for key, text in pairs:
         try:
@@ -100,7 +100,7 @@ def parse_quotas(pairs: Sequence[tuple[str, str]]) -> dict[str, float]:
 
 
 async def list_all(client: Client, entity: QuotaEntity, *, as_json: bool) -> int:
-    """Print the quotas of all entities that have these parts, perhaps with others."""
+    """Print the quotas of all entities that have these parts and perhaps others."""
     async with client:
         found = await quota_admin.list_quotas(client, _parts(entity))
     rows = [
@@ -119,7 +119,7 @@ async def list_all(client: Client, entity: QuotaEntity, *, as_json: bool) -> int
 
 
 async def list_effective(client: Client, entity: QuotaEntity, *, as_json: bool) -> int:
-    """Print, for a client of this user, client id or address, which quota counts."""
+    """Print the quotas that apply to a client of this user, client id or address."""
     named = dict(entity)
     if not entity or None in named.values():
         raise CommandError("--effective is for one client: name its --user, --client-id or --ip.", EXIT_USAGE)
@@ -150,7 +150,7 @@ async def list_effective(client: Client, entity: QuotaEntity, *, as_json: bool) 
 
 
 class Effective(NamedTuple):
-    """A quota that counts: its value, the entity that it was set for, and who uses it up together."""
+    """A quota that applies: its value, the entity that it was set for, and the clients that share it."""
 
     value: float
     entity: QuotaEntity
@@ -158,12 +158,12 @@ class Effective(NamedTuple):
 
 
 def effective(quotas: Quotas, named: Mapping[str, str | None]) -> dict[str, Effective | None]:
-    """Return for each key which quota counts for a client, by the nodes' own rule; None for no limit."""
+    """Return the quota by key that applies to a client, by the nodes' own rule; None for no limit."""
     entities = list(quotas)
     address = named.get(IP)
     found: dict[str, Effective | None] = {}
     for key in OF_CLIENTS if address is None else OF_ADDRESSES:
-        # The rule gives a value; numbers in place of values tell which entity's it is.
+        # The rule returns a value only; with indexes as values it identifies the entity.
         numbers = {one: {key: float(index)} for index, one in enumerate(entities) if key in quotas[one]}
         rule = QuotaEntities(numbers, key)
         if address is None:
@@ -241,11 +241,11 @@ async def _alter(
         raise error
 
 
-# ---- what is printed -----------------------------------------------------------------------------
+# ---- output --------------------------------------------------------------------------------------
 
 
 def number(value: float) -> int | float:
-    """Return a value as it was most likely written: without a fraction if it has none."""
+    """Return an integer for a value without a fraction, as it was most likely written."""
     return int(value) if value.is_integer() else value
 
 
@@ -263,7 +263,7 @@ def _cells(entity: QuotaEntity) -> list[str | None]:
 
 
 def _order(item: tuple[QuotaEntity, Mapping[str, float]]) -> list[tuple[bool, str]]:
-    """Sort by user, then client id, then address; each after what has none."""
+    """Return the sort key of an entity: user, then client id, then address; a missing part sorts last."""
     return [(cell is None, cell or "") for cell in _cells(item[0])]
 
 

@@ -1,4 +1,4 @@
-"""`ottla topic reassign` and `elect`: who holds and who leads partitions. Each returns the exit code."""
+"""`ottla topic reassign` and `elect`: changes replicas and leaders. Each returns the exit code."""
 
 import asyncio
 import sys
@@ -17,11 +17,11 @@ from ottla.node.wire.messages.list_partition_reassignments import OngoingPartiti
 
 EVERY_PARTITION: Final = -1
 POLL_S: Final = 0.2
-LAG_S: Final = 2.0  # the node that is asked may know of a move's end later than the controller
+LAG_S: Final = 2.0  # the node that answers may apply the end of a move later than the controller
 
 
 def parse_moves(texts: Sequence[str]) -> dict[int, list[int]]:
-    """`[P:]ID,ID,...` as brokers by partition, EVERY_PARTITION for all others; CommandError otherwise."""
+    """Parse `[P:]ID,ID,...` into brokers by partition, EVERY_PARTITION for all others; or CommandError."""
     moves: dict[int, list[int]] = {}
     for text in texts:
         partition, separator, brokers = text.rpartition(":")
@@ -71,7 +71,7 @@ async def reassign(
 
 
 async def check_moved(client: Client, wanted: Mapping[TopicPartition, Sequence[int] | None]) -> None:
-    """CommandError if somebody else took back or changed a move while it was waited for."""
+    """Raise CommandError if another request cancelled or changed a move during the wait."""
     deadline = time.monotonic() + LAG_S
     topics = sorted({one.topic for one in wanted})
     while True:
@@ -89,7 +89,7 @@ async def check_moved(client: Client, wanted: Mapping[TopicPartition, Sequence[i
 
 
 async def assignment(client: Client, topics: Sequence[str]) -> dict[TopicPartition, list[int]]:
-    """Return the brokers of each partition; one that moves has both the old ones and the new ones."""
+    """Return the brokers of each partition; if it is being reassigned, both the old and the new ones."""
     return {
         TopicPartition(topic.name or "", one.partition_index): list(one.replica_nodes)
         for topic in await topic_admin.describe_topics(client, topics)
@@ -98,7 +98,7 @@ async def assignment(client: Client, topics: Sequence[str]) -> dict[TopicPartiti
 
 
 async def until_moved(client: Client, partitions: Collection[TopicPartition]) -> None:
-    """Wait until none of these moves; REQUEST_TIMED_OUT when for the timeout they do not become fewer."""
+    """Wait until none of these moves; REQUEST_TIMED_OUT if their number does not fall for the timeout."""
     since, left = time.monotonic(), len(partitions) + 1
     while True:
         moving = [one for one in await cluster_admin.list_moves(client.renewed()) if one in partitions]
@@ -109,7 +109,7 @@ async def until_moved(client: Client, partitions: Collection[TopicPartition]) ->
         if time.monotonic() - since > client.timeout_s:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"{moving[0]} is still moving; the move goes on in the background",
+                f"{moving[0]} is still moving; the move continues in the background",
             )
         await asyncio.sleep(POLL_S)
 
@@ -166,7 +166,7 @@ async def show(client: Client, name: str, as_json: bool) -> int:
 
 
 async def _moves_of(client: Client, name: str) -> dict[TopicPartition, OngoingPartitionReassignment]:
-    await topic_admin.describe_topics(client, [name])  # says so if there is none
+    await topic_admin.describe_topics(client, [name])  # raises if there is none
     moving = await cluster_admin.list_moves(client)
     return {partition: one for partition, one in sorted(moving.items()) if partition.topic == name}
 
@@ -204,7 +204,7 @@ async def elect(
 
 
 def _whom(preferred: Mapping[TopicPartition, int], partition: TopicPartition, unclean: bool) -> str:
-    return "a living broker" if unclean else str(preferred.get(partition))
+    return "a live broker" if unclean else str(preferred.get(partition))
 
 
 def _brokers(replicas: Sequence[int]) -> str:

@@ -38,16 +38,16 @@ from ottla.node.client.moments import parse_moment
 from ottla.node.client.newest_records import MAX_COUNTED, Newest, Shortfall, Span, newest_offsets
 from ottla.node.client.producer import Producer, ProducerRecord
 
-READ_BYTES: Final = 256 * 1024  # of standard input at a time
-MAX_CHUNKS_AHEAD: Final = 8  # read while earlier records are on their way
-PLACE_S: Final = 0.3  # to look for a leader again, between two fetches from the others
-MAX_LINE_BYTES: Final = 64 * 1024 * 1024  # a line without an end would fill the memory
+READ_BYTES: Final = 256 * 1024  # of standard input per read
+MAX_CHUNKS_AHEAD: Final = 8  # read while earlier records are being sent
+PLACE_S: Final = 0.3  # for another look-up of a leader, between two fetches from the others
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024  # a line without a line break would fill the memory
 COMMIT_S: Final = 5.0  # Kafka's auto.commit.interval.ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceOptions:
-    """What `ottla produce` was told."""
+    """The options of `ottla produce`."""
 
     topic: str
     key_separator: str | None
@@ -66,7 +66,7 @@ class ProduceOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumeOptions:
-    """What `ottla consume` was told."""
+    """The options of `ottla consume`."""
 
     topics: tuple[str, ...]
     group: str | None
@@ -81,9 +81,9 @@ class ConsumeOptions:
 
 
 class _StandardInput:
-    """Standard input in chunks, read ahead by a thread that nobody need wait for.
+    """The chunks of standard input, read ahead by a daemon thread.
 
-    A thread of the loop's own pool would keep the process alive until the next key press.
+    A thread of the loop's own pool would keep the process running until the next key press.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class _StandardInput:
                 return
 
     async def next(self) -> bytes:
-        """Some bytes; none at the end."""
+        """Return some bytes; none at the end."""
         chunk = await self._chunks.get()
         self._room.release()
         return chunk
@@ -144,7 +144,7 @@ async def produce(client: Client, options: ProduceOptions) -> int:
 
 
 def unknown_topic(name: str) -> str:
-    """Return what to say of a topic that was to be written to and is not there."""
+    """Return the message about a topic that was to be written to and does not exist."""
     return (
         f"Topic '{name}' does not exist. `ottla topic list` shows all topics; `ottla topic create {name}` or "
         "--create-topic creates it."
@@ -152,7 +152,7 @@ def unknown_topic(name: str) -> str:
 
 
 async def _produce_lines(producer: Producer, options: ProduceOptions, report: WrittenReport) -> None:
-    """All of standard input; a line that is no record ends it, after those before it are sent."""
+    """Send all of standard input; at an invalid line stop, after the lines before it are sent."""
     try:
         await _read_and_send(producer, options, report)
     except CommandError as error:
@@ -204,7 +204,7 @@ def _add(producer: Producer, options: ProduceOptions, line: bytes, number: int) 
 
 
 def _completed(record: ProducerRecord, options: ProduceOptions) -> ProducerRecord:
-    """A record with what the command line says of all."""
+    """Return the record with the headers, partition and timestamp of the options."""
     if not options.headers and options.partition is None and options.timestamp is None:
         return record
     return record._replace(
@@ -223,7 +223,7 @@ def _report_part(acknowledged: int) -> None:
 
 
 class RecordOutput:
-    """Records to standard output or a file, with what was written of each partition."""
+    """Writes records to standard output or a file, and keeps the next offset of each partition."""
 
     def __init__(self, printer: Printer, limit: int | None, file: OutputFile | None = None) -> None:
         self._file = file
@@ -237,7 +237,7 @@ class RecordOutput:
         return self.left is not None and self.left <= 0
 
     def count(self, records: int) -> None:
-        """So many more records are done with."""
+        """Subtract records from the limit."""
         if self.left is not None:
             self.left -= records
 
@@ -252,10 +252,10 @@ class RecordOutput:
             self._pieces.append((partition, records[-1].offset + 1, piece))
 
     def flush(self) -> None:
-        """Write what was printed; BrokenPipeError as soon as the reader is gone.
+        """Write the printed records; BrokenPipeError as soon as the reader is gone.
 
-        Not through sys.stdout.buffer: that one was seen to lose the error when the reader went in the midst
-        of a long write, and a command with nothing more to print then waited for ever.
+        It does not use sys.stdout.buffer, which was seen to lose the error when the reader ended during a
+        long write; a command with nothing more to print then waited for ever.
         """
         sys.stdout.flush()
         for partition, next_offset, piece in self._pieces:
@@ -269,7 +269,7 @@ class RecordOutput:
         self._pieces.clear()
 
     def sync(self) -> None:
-        """Have what was written to a file on disk, before a group is told that it was read."""
+        """Flush a file to disk, before the offsets of its records are committed."""
         if self._file is not None:
             self._file.sync()
 
@@ -281,7 +281,7 @@ async def consume(client: Client, options: ConsumeOptions, printer: Printer, fil
     except ValueError as error:
         raise CommandError(f"{str(error).rstrip('.')}.", EXIT_USAGE) from None
     async with client:
-        # A member of a group waits for leaders for as long as it is one, as Kafka's consumers do.
+        # A member of a group waits for leaders without a limit, as Kafka's consumers do.
         gives_up = options.group is None or options.until_end
         consumer = Consumer(client, read_committed=options.read_committed, gives_up=gives_up)
         if options.group is None:
@@ -307,7 +307,7 @@ async def _consume_alone(
     placed = await place_all(
         briefly(client), partitions, begin, read_committed=options.read_committed, searcher=client.renewed()
     )
-    if not placed.found:  # nothing can be read meanwhile, so the whole time is theirs
+    if not placed.found:  # there is nothing else to read, so use the whole timeout
         placed = await place_all(client, partitions, begin, read_committed=options.read_committed)
         if not placed.found:
             raise error_of(placed.problems)
@@ -328,7 +328,7 @@ async def _consume_alone(
             )
             consumer.positions |= again.found
             waiting = dict(again.problems)
-    if waiting and not output.is_full:  # what the others have was printed
+    if waiting and not output.is_full:  # records of the others were printed
         raise error_of(waiting)
 
 
@@ -340,7 +340,7 @@ async def _consume_in_group(
         await client.topic_as_it_is(name)
     member = GroupMember(client, options.group, options.topics)
     ends: dict[TopicPartition, int] = {}
-    waiting: dict[TopicPartition, KafkaError] = {}  # of these it is not known yet where to begin
+    waiting: dict[TopicPartition, KafkaError] = {}  # partitions whose start offset is unknown yet
     unread = _Unread()
     committed_s = time.monotonic()
     try:
@@ -356,7 +356,7 @@ async def _consume_in_group(
                 ends = await _ends(client, partitions, options)
                 output.next_offsets.clear()
             if options.until_end and (not consumer.positions or _reached(consumer.positions, ends)):
-                if waiting:  # what the others have was printed
+                if waiting:  # records of the others were printed
                     raise error_of(waiting)
                 return
             if waiting:
@@ -376,7 +376,7 @@ async def _consume_in_group(
             else:
                 await asyncio.sleep(0.5)  # more members than partitions: wait for a rebalance
             await member.heartbeat()
-            # Before a rebalance too, so that the next owner goes on where we stopped.
+            # Before a rebalance too, so that the next member continues at this offset.
             if member.must_rejoin or time.monotonic() - committed_s > COMMIT_S:
                 await _commit(member, output)
                 committed_s = time.monotonic()
@@ -392,7 +392,7 @@ async def _commit(member: GroupMember, output: RecordOutput) -> None:
 
 
 async def _say_goodbye(member: GroupMember, output: RecordOutput) -> None:
-    """Commit what was printed and leave; also after Ctrl-C, but not if the cluster is gone."""
+    """Commit the printed records and leave; also after Ctrl-C, but not if the cluster is gone."""
     try:
         await _commit(member, output)
         await member.leave()
@@ -402,7 +402,7 @@ async def _say_goodbye(member: GroupMember, output: RecordOutput) -> None:
 
 
 class _Unread:
-    """Says on stderr which partitions are not read now, each once for as long as it is so."""
+    """Prints on stderr the partitions that cannot be read now, each once for each such time."""
 
     def __init__(self) -> None:
         self._told: set[TopicPartition] = set()
@@ -412,7 +412,7 @@ class _Unread:
             if partition not in self._told:
                 reason = (error.detail or error.code.name).rstrip(".")
                 words = (
-                    f"{partition} cannot be read now: it has no leader ({reason}). Reading goes on as "
+                    f"{partition} cannot be read now: it has no leader ({reason}). Reading continues as "
                     "soon as it has one."
                 )
                 print(f"warning: {words}", file=sys.stderr, flush=True)
@@ -422,7 +422,7 @@ class _Unread:
 
 
 def _bearable(problems: Mapping[TopicPartition, KafkaError]) -> dict[TopicPartition, KafkaError]:
-    """Return these problems if all of them may pass; KafkaError if one will not."""
+    """Return these errors if all of them can be retried; KafkaError if one cannot."""
     if not all(may_pass(error) for error in problems.values()):
         raise error_of(problems)
     return dict(problems)
@@ -436,10 +436,10 @@ async def resume(
     *,
     read_committed: bool,
 ) -> Answers[int] | None:
-    """Return where the group goes on; where it never was, the place of --from, or why that is not known.
+    """Return the committed offsets; for partitions without one that of --from, or why it is unknown.
 
     None if the group wants to rebalance before the newest records are found: the search may take longer than
-    the group waits for a member that is not heard.
+    the group waits for a heartbeat.
     """
     committed = await member.committed(partitions) if partitions else {}
     known = {partition: one.offset for partition, one in committed.items() if one.offset >= 0}
@@ -465,10 +465,10 @@ async def resume(
 async def _ends(
     client: Client, partitions: Sequence[TopicPartition], options: ConsumeOptions
 ) -> dict[TopicPartition, int]:
-    """Where to stop in each partition, if we shall."""
+    """Return the log ends at which --until-end stops; none without the option."""
     if not options.until_end or not partitions:
         return {}
-    # One whose end nobody tells is read as far as its leader gives something before the others end.
+    # A partition whose end is unknown is read only until the others have reached theirs.
     answers = await topic_admin.find_offsets(
         briefly(client.renewed()),
         dict.fromkeys(partitions, topic_admin.LATEST),
@@ -489,7 +489,7 @@ def _before(records: list[Record], end: int | None) -> list[Record]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintOptions:
-    """The options by which records are printed."""
+    """The options that select how records are printed."""
 
     shown: frozenset[str]
     separator: str
@@ -502,7 +502,7 @@ class PrintOptions:
 
 @contextmanager
 def open_output(options: PrintOptions) -> Iterator[OutputFile | None]:
-    """Open the file that records are written to; CommandError if it cannot be made or exists already."""
+    """Open the file that records are written to; CommandError if it cannot be created or exists already."""
     if options.file is None:
         yield None
         return
@@ -521,7 +521,7 @@ def open_output(options: PrintOptions) -> Iterator[OutputFile | None]:
 
 
 def printer_of(options: PrintOptions) -> Printer:
-    """Return the printer that was asked for; CommandError for a template with an unknown letter."""
+    """Return the printer for these options; CommandError for a template with an unknown letter."""
     for_terminal = not options.is_raw and options.file is None and sys.stdout.isatty()
     if options.is_json:
         return json_printer_for_terminal if for_terminal else json_printer
@@ -534,12 +534,12 @@ def printer_of(options: PrintOptions) -> Printer:
     return column_printer(options.shown, separator, for_terminal=for_terminal)
 
 
-# ---- where to begin ------------------------------------------------------------------------------
+# ---- start offsets -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSpec:
-    """A place where reading begins: an offset, so many records before the end, or a time (LATEST, too)."""
+    """A start of reading: an offset, a number of records before the end, or a time (LATEST is one)."""
 
     offset: int | None = None
     before_end: int | None = None
@@ -547,7 +547,7 @@ class OffsetSpec:
 
 
 def parse_offset_spec(text: str) -> OffsetSpec:
-    """`beginning`, `end`, `42`, `-10`, `@1700000000000`, `@2026-01-31T12:00:00Z`; ValueError for others."""
+    """Parse `beginning`, `end`, `42`, `-10`, `@1700000000000`, `@2026-01-31T12:00:00Z`; else ValueError."""
     if text in ("beginning", "start", "earliest"):
         return OffsetSpec(timestamp=topic_admin.EARLIEST)
     if text in ("end", "latest"):
@@ -559,7 +559,7 @@ def parse_offset_spec(text: str) -> OffsetSpec:
     if re.fullmatch(r"@[0-9]{1,18}", text):
         return OffsetSpec(timestamp=int(text[1:]))
     if text.startswith("@"):
-        # Below zero stand the places that have names: -1 would be the end.
+        # Negative times are special values of ListOffsets: -1 would be the end.
         return OffsetSpec(timestamp=max(0, parse_moment(text[1:])))
     raise ValueError(f"--from {text!r} is not beginning, end, an offset, -N, @MILLISECONDS or @DATE")
 
@@ -577,9 +577,9 @@ async def place_all(
     searcher: Client | None = None,
     goes_on: Callable[[], Awaitable[bool]] = _always,
 ) -> Answers[int]:
-    """The offsets of a place in these partitions; a time after the last record is the end.
+    """Return the offsets of a start in these partitions; for a time after the last record it is the end.
 
-    A search for the newest records has the time of `searcher`, and goes on as `newest_offsets` says.
+    A search for the newest records has the time of `searcher`, and continues as `newest_offsets` says.
     """
     if place.timestamp is not None:
         told = await topic_admin.find_offsets(client, dict.fromkeys(partitions, place.timestamp))

@@ -7,10 +7,10 @@ import typer
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
-MAX_TIMESTAMP_MS = 2**63 - 1  # what a record can carry
+MAX_TIMESTAMP_MS = 2**63 - 1  # the largest in a record
 
-# Of `ottla produce`.
-ACKS: Final = {"all": -1, "1": 1, "0": 0}  # as the protocol numbers them
+# Options of `ottla produce`.
+ACKS: Final = {"all": -1, "1": 1, "0": 0}  # as in the protocol
 KeySeparator = Annotated[
     str | None,
     typer.Option("--key-separator", "-K", help="text that separates the key from the value in each line"),
@@ -57,14 +57,14 @@ Idempotent = Annotated[
     ),
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="do not print where the records were written, nor progress")
+    bool, typer.Option("--quiet", "-q", help="print neither the offsets of the records nor progress")
 ]
 CreateTopic = Annotated[
     bool,
     typer.Option("--create-topic", help="create the topic with the cluster's defaults if it does not exist"),
 ]
 
-# Of `ottla consume`.
+# Options of `ottla consume`.
 AsGroup = Annotated[
     str | None, typer.Option("--group", "-g", help="join this group and start at its committed offsets")
 ]
@@ -154,7 +154,7 @@ Format = Annotated[
     typer.Option(
         "--format",
         "-f",
-        help="print each record so: %t topic, %p partition, %o offset, %T ms, %k key, %s value, %h "
+        help="format of each record: %t topic, %p partition, %o offset, %T ms, %k key, %s value, %h "
         "headers, %d deliveries, \\\n",
     ),
 ]

@@ -1,7 +1,7 @@
-"""Records as lines of text: what `ottla produce` reads and what `ottla consume` prints.
+"""Records as lines of text: the input of `ottla produce` and the output of `ottla consume`.
 
-The JSON of both is the same, so that one's output is the other's input: "key" and "value" are text, and
-"key_base64" and "value_base64" stand in their place where the bytes are not UTF-8.
+Both use the same JSON, so that the output of one is input for the other: "key" and "value" are text, replaced
+by "key_base64" and "value_base64" if the bytes are not UTF-8.
 """
 
 import base64
@@ -18,7 +18,7 @@ from ottla.node.client.exact_json import dump_json, load_json
 from ottla.node.client.producer import ProducerRecord
 
 MAX_INT64: Final = 2**63 - 1
-# Where a record was, a producer cannot say: that is taken from `ottla consume`, and has no effect.
+# The last three are in the output of `ottla consume`; a producer cannot set them, so they have no effect.
 _RECORD_NAMES: Final = (
     *("key", "key_base64", "value", "value_base64", "headers", "partition", "timestamp"),
     *("topic", "offset", "delivery_count"),
@@ -30,18 +30,18 @@ Field = Callable[[TopicPartition, Record, int | None], bytes]
 
 
 class Printer(Protocol):
-    """Makes a line of a record. Records of a share group have a number of deliveries."""
+    """Formats a record as a line. Records of a share group have a delivery count."""
 
     def __call__(
         self, partition: TopicPartition, record: Record, deliveries: int | None = None, /
     ) -> bytes: ...
 
 
-# ---- in ------------------------------------------------------------------------------------------
+# ---- input ---------------------------------------------------------------------------------------
 
 
 def parse_line(line: bytes, *, key_separator: bytes | None, empty_as_null: bool) -> ProducerRecord:
-    """A plain line: the value, or key and value around the separator; ValueError if that is not there."""
+    """Parse a plain line: the value, or key and value around the separator; ValueError if that is missing."""
     key, value = None, line
     if key_separator:
         key, separator, value = line.partition(key_separator)
@@ -54,9 +54,10 @@ def parse_line(line: bytes, *, key_separator: bytes | None, empty_as_null: bool)
 
 
 def parse_json(line: bytes) -> ProducerRecord:
-    """A line that is a JSON object; ValueError with what is wrong with it."""
+    """Parse a line that is a JSON object; ValueError with the reason."""
     try:
-        fields = load_json(line.removeprefix(codecs.BOM_UTF8))  # files of Windows begin with it
+        # Files of Windows begin with the byte order mark.
+        fields = load_json(line.removeprefix(codecs.BOM_UTF8))
     except ValueError as error:
         raise ValueError(f"this is not JSON that can be stored unchanged: {error}") from None
     if not isinstance(fields, dict):
@@ -72,7 +73,7 @@ def parse_json(line: bytes) -> ProducerRecord:
 
 
 def _check_names(fields: dict[str, Any], known: tuple[str, ...]) -> None:
-    """A name that is misspelt would lose what was meant."""
+    """Raise ValueError for an unknown field: a misspelt name would lose its value."""
     unknown = next((name for name in fields if name not in known), None)
     if unknown is not None:
         raise ValueError(f"unknown field {unknown[:80]!r}; the fields are {', '.join(known)}")
@@ -97,7 +98,10 @@ def _bytes_of(fields: dict[str, Any], name: str) -> bytes | None:
 
 
 def _headers_of(content: Any) -> Headers:
-    """Headers as an object, or as an array of objects with "key" and "value" where a name comes twice."""
+    """Return headers from an object, or from an array of objects if names are repeated.
+
+    Each object in the array has a "key" and a "value".
+    """
     if content is None:
         return ()
     if isinstance(content, dict):
@@ -118,13 +122,13 @@ def _integer(fields: dict[str, Any], name: str, largest: int) -> int | None:
     return None if name == "partition" and number < 0 else number
 
 
-# ---- out -----------------------------------------------------------------------------------------
+# ---- output --------------------------------------------------------------------------------------
 
 
 def escaped_for_terminal(content: bytes) -> bytes:
-    r"""Return what a terminal may be shown of a field: no control characters but tab and line feed.
+    r"""Return a field in a form safe for a terminal: no control characters but tab and line feed.
 
-    What is not UTF-8 is shown byte by byte, as `\x9b`: a terminal of eight bits obeys some of these.
+    Bytes that are not UTF-8 are shown as `\x9b`: an 8-bit terminal obeys some of them.
     """
     return escape_controls(content.decode("utf-8", "backslashreplace"), keeps_lines=True).encode()
 
@@ -137,7 +141,7 @@ def json_printer(partition: TopicPartition, record: Record, deliveries: int | No
 def json_printer_for_terminal(
     partition: TopicPartition, record: Record, deliveries: int | None = None, /
 ) -> bytes:
-    """Return a record as one line of JSON; control characters that JSON allows are escaped, too."""
+    """Return a record as one line of JSON; control characters that JSON allows are escaped too."""
     line = _json_line(partition, record, deliveries)
     return CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", line).encode() + b"\n"
 
@@ -171,7 +175,7 @@ def _text_or_base64(name: str, content: bytes | None) -> dict[str, str | None]:
 
 
 def column_printer(shown: Collection[str], separator: str, *, for_terminal: bool = False) -> Printer:
-    """Return a printer of columns: those of `shown`, and always the value, in a fixed order."""
+    """Return a printer of the columns in `shown` and the value, in a fixed order."""
     fields = _TERMINAL_FIELDS if for_terminal else _FIELDS
     columns: list[Field] = [
         fields[letter]
@@ -201,7 +205,7 @@ def _value_line(_: TopicPartition, record: Record, deliveries: int | None = None
 
 
 def template_printer(template: str, *, for_terminal: bool = False) -> Printer:
-    """Return a printer of a template of %-letters as kcat's; ValueError for a letter that is none."""
+    """Return a printer of a template with %-letters as in kcat; ValueError for an unknown letter."""
     fields = _TERMINAL_FIELDS if for_terminal else _FIELDS
     parts: list[bytes | Field] = []
     position = 0

@@ -1,7 +1,7 @@
 """`ottla consume --share --exec`: runs a command for each record, and reads its exit code.
 
 The command is started without a shell, so nothing in a record can become a command. It gets the value on
-standard input, and in a file where `{}` stands; environment variables say where the record is from.
+standard input, and in a file whose name replaces `{}`; environment variables name the record's origin.
 """
 
 import asyncio
@@ -19,16 +19,16 @@ from ottla.node.client.acquired_records import SharedRecord
 from ottla.node.wire.acknowledge_type import AcknowledgeType
 
 FILE_PLACE: Final = "{}"
-KEEP_S: Final = 1.0  # between two looks whether the lock is to be renewed
-END_S: Final = 5.0  # a command has this long to end by itself
-MAX_KEY_BYTES: Final = 64 * 1024  # an environment has little room
+KEEP_S: Final = 1.0  # between two calls that renew the lock if it is due
+END_S: Final = 5.0  # for a command to end after SIGTERM
+MAX_KEY_BYTES: Final = 64 * 1024  # the environment has little room
 
 
 class RecordWorker:
     """A command with its exit codes: 0 accepts the record, `reject_code` rejects it, others release it."""
 
     def __init__(self, command: str, reject_code: int) -> None:
-        """CommandError for a command that cannot be run."""
+        """Parse the command; CommandError if it cannot be run."""
         try:
             self._words = shlex.split(command)
         except ValueError as error:
@@ -37,15 +37,15 @@ class RecordWorker:
             raise CommandError("--exec needs a command, such as --exec 'worker {}'.", EXIT_USAGE)
         if shutil.which(self._words[0]) is None:
             raise CommandError(
-                f"--exec: there is no program {self._words[0]!r} that can be run. It is started without a "
+                f"--exec: there is no executable program {self._words[0]!r}. It is started without a "
                 "shell; for shell syntax write sh -c '...'.",
                 EXIT_USAGE,
             )
         self._reject_code = reject_code
 
     async def work(self, shared: SharedRecord, keep_alive: Callable[[], Awaitable[None]]) -> AcknowledgeType:
-        """Run the command for a record; `keep_alive` is awaited again and again while it runs."""
-        with tempfile.NamedTemporaryFile(prefix="ottla-record-") as file:  # readable by this user alone
+        """Run the command for a record; `keep_alive` is awaited repeatedly while it runs."""
+        with tempfile.NamedTemporaryFile(prefix="ottla-record-") as file:  # readable only by this user
             file.write(shared.record.value or b"")
             file.flush()
             file.seek(0)
@@ -83,7 +83,7 @@ async def _wait(process: asyncio.subprocess.Process, keep_alive: Callable[[], Aw
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a command and its children: first politely, then for good."""
+    """End a command and its children by SIGTERM, then by SIGKILL."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
@@ -94,7 +94,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def environment_of(shared: SharedRecord) -> dict[str, str]:
-    """Return the variables that tell a command of a record; no key where it is no text, or a long one."""
+    """Return the variables that describe a record; the key is left out if it is not text, or too long."""
     record = shared.record
     variables = {
         "OTTLA_TOPIC": shared.partition.topic,

@@ -1,4 +1,4 @@
-"""`ottla secure ...`: the commands and their words."""
+"""`ottla secure ...`: the commands and their options."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +9,7 @@ from ottla.node.cli.command_options import Output
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 
 secure = typer.Typer(
-    no_args_is_help=True, help="Make keys, certificates and the administrator of a secured cluster."
+    no_args_is_help=True, help="Create keys, certificates and the administrator of a secured cluster."
 )
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="the directory of keys and certificates")]
@@ -33,10 +33,10 @@ def secure_init(
     ] = "localhost:9092",
     output: Output = "text",
 ) -> None:
-    """Make an authority, a certificate for each node, a cluster secret and an administrator.
+    """Create an authority, a certificate for each node, a cluster secret and an administrator.
 
-    What is there already stays as it is. `ottla start --secure` does the same for a node of its own; use this
-    for several nodes, before they start for the first time.
+    Existing files stay as they are. `ottla start --secure` does the same for a single node; use this for
+    several nodes, before they start for the first time.
 
     Example: ottla secure init secure --nodes 3 --host kafka-1.example.com --host kafka-2.example.com
     """
@@ -61,7 +61,7 @@ def secure_certificate(
     ] = None,
     renew: Annotated[
         bool,
-        typer.Option("--renew", help="replace the certificate that is there by a new one with its hosts"),
+        typer.Option("--renew", help="replace the existing certificate with a new one for its hosts"),
     ] = False,
     output: Output = "text",
 ) -> None:

@@ -1,4 +1,4 @@
-"""`ottla secure ...`: the directory of keys and certificates of a secured cluster, made by hand."""
+"""`ottla secure ...`: creates the directory of keys and certificates of a secured cluster."""
 
 import os
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from ottla.node.settings.secure_settings import SECURE, SECURE_DIR, SecureFiles
 
 
 def init(directory: Path, *, nodes: int, hosts: Sequence[str], bootstrap: str, as_json: bool) -> None:
-    """Make what is missing of a directory for nodes 0 to `nodes` - 1, and say what is there."""
+    """Create the missing files of a directory for nodes 0 to `nodes` - 1, and print all of them."""
     files = SecureFiles(directory)
     try:
         names = [*LOCAL_HOSTS, *map(checked_host, hosts)]
@@ -27,7 +27,7 @@ def init(directory: Path, *, nodes: int, hosts: Sequence[str], bootstrap: str, a
         return
     for path in _all_files(files, nodes):
         print(f"{'made' if path in made else 'kept'} {path}")
-    print(f"Give each node {SECURE}=true and {SECURE_DIR}={directory}, where these files are copied to.")
+    print(f"Copy these files to each node, and set {SECURE}=true and {SECURE_DIR}={directory} there.")
     print(f"Keep {files.authority_key} in a safe place: nodes need it only to renew their own certificates.")
 
 

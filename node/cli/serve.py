@@ -1,4 +1,4 @@
-"""`ottla start`: a configuration from the command line, and a node with it."""
+"""`ottla start`: runs a node, or the nodes of a host, with a configuration from the command line."""
 
 import errno
 import logging
@@ -52,9 +52,9 @@ def start(
     prints_settings: bool = False,
     nodes_per_host: str | None = None,
 ) -> None:
-    """Run a node in the foreground until SIGTERM or Ctrl-C; without a file: port 9092, ./ottla-data.
+    """Run a node in the foreground until SIGTERM or Ctrl-C; without a file on port 9092, in ./ottla-data.
 
-    With `is_secure` as `ottla.secure` says. With `prints_settings` only print what the node would run with.
+    `is_secure` sets `ottla.secure`. With `prints_settings` it only prints the settings of the node.
     """
     texts: list[str] = [f"{SECURE}=true"] if is_secure else []
     if nodes_per_host is not None:
@@ -85,7 +85,7 @@ def start(
 
 
 def _run_host(nodes: Sequence[HostNode], overrides: Sequence[str], config_file: Path | None) -> None:
-    """Run several nodes; what keeps one of them from starting is told before any is started."""
+    """Run several nodes; an error that keeps one of them from starting is raised before any is started."""
     with _refusals(overrides):
         for node in nodes:
             config = load_config(config_file, overrides=[*overrides, *node.overrides])
@@ -129,9 +129,9 @@ def _tell_ready(node: Broker) -> None:
         _warn_without_administrator(node, files.client_properties)
     try:
         print("\n".join(lines), flush=True)
-    except BrokenPipeError:  # who started it does not care, and clients do not see this line
+    except BrokenPipeError:  # the reader has ended, and clients do not need this line
         end_quietly()
-    except OSError as error:  # nor is a full disk behind the output a reason not to serve
+    except OSError as error:  # a full disk behind the output is no reason not to serve either
         end_quietly()
         log.warning("The READY line could not be written to standard output: %s", output_refused(error))
 
@@ -142,8 +142,8 @@ def _warn_without_administrator(node: Broker, properties: Path) -> None:
     known = set() if quorum is None else {key.user for key in quorum.image.scram_credentials}
     if users and not users & known:
         log.warning(
-            "The cluster does not have the user in %s, so nobody can log in with that file: create the user "
-            "with the password there (`ottla user create`), as a user who may do so.",
+            "The cluster does not have the user in %s, so no client can log in with that file: create the "
+            "user with the password in it (`ottla user create`), as a user with that right.",
             properties,
         )
 
@@ -153,17 +153,17 @@ def _run(overrides: Sequence[str], config_file: Path | None, ready: Callable[[Br
         config = load_config(config_file, overrides=overrides)
         log_output.begin(config.ottla_log_format, config.node_id)
         if config.secure_files is not None and prepare(config, config.secure_files, datetime.now(UTC)):
-            config = load_config(config_file, overrides=overrides)  # complete by what was made
+            config = load_config(config_file, overrides=overrides)  # complete with the new files
         try:
             with _pid_file(config.pid_file):
                 run_node.run(config, ready=ready)
         finally:
-            log_output.end()  # before the sentence that says why
+            log_output.end()  # before the error message
 
 
 @contextmanager
 def _refusals(overrides: Sequence[str]) -> Iterator[None]:
-    """Have what keeps a node from starting be one sentence."""
+    """Turn an error that keeps a node from starting into one sentence."""
     try:
         yield
     except KafkaError as error:
@@ -174,7 +174,7 @@ def _refusals(overrides: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def _pid_file(path: Path | None) -> Iterator[None]:
-    """Have the process id in `path` while the node runs; a kill leaves it, the next start renews it."""
+    """Keep the process id in `path` while the node runs; it stays after a kill, until the next start."""
     if path is None:
         yield
         return
@@ -203,7 +203,7 @@ def _reason(error: OSError, overrides: Sequence[str]) -> str:
 
 
 def _bootstrap(node: Broker) -> str:
-    listener = node.listeners[0]  # The port that it has, not the 0 that may stand in the configuration.
+    listener = node.listeners[0]  # The actual port, not the 0 that may be in the configuration.
     return _address(listener.host, listener.port)
 
 

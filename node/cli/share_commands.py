@@ -1,4 +1,4 @@
-"""`ottla consume --share`: what it does and prints. Returns the exit code."""
+"""`ottla consume --share`: prints or processes the records of a share group. Returns the exit code."""
 
 import sys
 import time
@@ -16,14 +16,14 @@ from ottla.node.client.cluster_client import Client
 from ottla.node.client.share_consumer import LostAcknowledgement, ShareConsumer, ShareLimits
 from ottla.node.wire.acknowledge_type import AcknowledgeType
 
-# A command may run for long: others get the records behind it meanwhile.
+# A command may run for long: other members get the records behind this one meanwhile.
 RECORDS_OF_A_WORKER: Final = 1
-FIRST_ASSIGNMENT_S: Final = 15.0  # three heartbeats of Kafka's: no group needs more for its first assignment
+FIRST_ASSIGNMENT_S: Final = 15.0  # three heartbeat intervals of Kafka: enough for any first assignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareOptions:
-    """The options of `ottla consume --share`; a count or a time of None has no end."""
+    """The options of `ottla consume --share`; a count or a time of None is no limit."""
 
     topics: tuple[str, ...]
     group: str
@@ -34,7 +34,7 @@ class ShareOptions:
 
 
 async def consume(client: Client, options: ShareOptions, printer: Printer, file: OutputFile | None) -> int:
-    """Read until the count, the idle time or a signal; 1 if some acknowledgement was not taken."""
+    """Read until the count, the idle time or a signal; 1 if an acknowledgement was not accepted."""
     async with client:
         for name in options.topics:
             await client.topic_as_it_is(name)
@@ -49,7 +49,7 @@ async def consume(client: Client, options: ShareOptions, printer: Printer, file:
 
 
 class _Loop:
-    """Polls, prints or works, and acknowledges, until there is a reason to stop."""
+    """The loop that polls, prints or runs the worker, and acknowledges."""
 
     def __init__(self, consumer: ShareConsumer, options: ShareOptions, output: RecordOutput) -> None:
         self.has_lost = False
@@ -59,7 +59,7 @@ class _Loop:
         self._output = output
 
     async def run(self) -> None:
-        """Go on until so many records were acknowledged, or none came for so long."""
+        """Run until the number of records is reached, or no record came for the idle time."""
         heard_s = time.monotonic()
         while not self._output.is_full:
             records = await self._consumer.poll(self._output.left)
@@ -72,13 +72,13 @@ class _Loop:
                 else:
                     self._output.print(shared.partition, [shared.record], deliveries=shared.delivery_count)
             if self._options.worker is None:
-                # Before anything is acknowledged: the reader may be gone, or the disk full.
+                # Before the acknowledgement: the reader may be gone, or the disk full.
                 self._output.flush()
                 self._output.sync()
                 for shared in records:
                     self._consumer.acknowledge(shared, self._options.acknowledge)
             self._tell_of_lost(await self._consumer.commit())
-            # The group assigns nothing before it has made a state for new partitions.
+            # The first assignment takes time: the group first initializes the state of new partitions.
             if records or (not self._has_begun and self._consumer.member.assigned):
                 self._has_begun = True
                 heard_s = time.monotonic()
@@ -92,7 +92,7 @@ class _Loop:
         return limit_s is not None and silent_s >= limit_s
 
     async def say_goodbye(self) -> None:
-        """Give back what is held and leave; also after Ctrl-C, but not if the cluster is gone."""
+        """Release the records that are held and leave; also after Ctrl-C, but not if the cluster is gone."""
         try:
             self._tell_of_lost(await self._consumer.close())
         except KafkaError:
@@ -117,8 +117,8 @@ class _Loop:
             self.has_lost = True
             where = f"offset {first}" if first == last else f"offsets {first} to {last}"
             print(
-                f"warning: the acknowledgement of {where} of {one.partition} was not accepted, so those that "
-                f"are not acknowledged yet are delivered again: {_reason(one.error)}.",
+                f"warning: the acknowledgement of {where} of {one.partition} was not accepted, so records "
+                f"that are not acknowledged yet are delivered again: {_reason(one.error)}.",
                 file=sys.stderr,
                 flush=True,
             )

@@ -12,16 +12,14 @@ from ottla.node.wire.messages.describe_share_partitions import InFlightRange, In
 _PLACES: Final = ("topic", "partition", "start", "end", "lag", "members")
 _IN_FLIGHT: Final = ("acquired", "available", "waiting", "most deliveries", "next lock ends")
 _AGAIN: Final = ("topic", "partition", "offsets", "deliveries", "state", "member", "lock ends")
-# Of what was delivered once there is nothing to say.
+# Records that were delivered only once are not listed.
 _TWICE: Final = 2
 
 
 def print_partitions(
     lags: Mapping[TopicPartition, PartitionLag], members: Mapping[TopicPartition, int]
 ) -> None:
-    """Print the partitions, and below them the records that were delivered more than once, and why dead
-    letters could not be written.
-    """
+    """Print the partitions, the records delivered more than once, and failures to write dead letters."""
     is_told = any(lag.in_flight is not None for lag in lags.values())
     rows: list[tuple[object, ...]] = []
     for one, lag in lags.items():
@@ -40,7 +38,7 @@ def print_partitions(
 
 def _letters_of(partition: str, state: InFlightState) -> str:
     if state.letters_go_on:
-        return f"dead letters of {partition} are tried again, after an attempt that failed"
+        return f"dead letters of {partition} are retried after a failed attempt"
     when = "" if state.letter_failure_ms < 0 else f" {state.letter_failure_ms // 1000} s ago"
     return f"the last dead letters of {partition} could not be written{when}"
 

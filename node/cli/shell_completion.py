@@ -1,7 +1,7 @@
-"""Completion of `ottla` in bash, zsh and fish: a script for the shell, which asks `ottla` what may follow.
+"""Completion of `ottla` in bash, zsh and fish: a script for the shell, which runs `ottla` for the candidates.
 
-Typer has the scripts and the answers. Its own options take the shell from the process that started `ottla`
-and no name, which is of no use in a Dockerfile or a package; these take both.
+Typer has the scripts and the candidates. Its own options detect the shell from the parent process and accept
+no name, which does not work in a Dockerfile or a package; these options do both.
 """
 
 import os
@@ -17,11 +17,11 @@ Shell = Literal["bash", "zsh", "fish"]
 INSTALL: Final = "--install-completion"
 SHOW: Final = "--show-completion"
 PROGRAM: Final = "ottla"
-ASKED: Final = "_OTTLA_COMPLETE"  # set by the scripts when a shell asks
+ASKED: Final = "_OTTLA_COMPLETE"  # set by the scripts
 
 
 def answer_shells(environment: Mapping[str, str] = os.environ) -> None:
-    """Have the questions of the scripts understood, if this process was started to answer one."""
+    """Prepare Typer to answer the script of a shell, if that started this process."""
     if ASKED in environment:
         from typer.completion import completion_init  # type: ignore[attr-defined]
 
@@ -29,13 +29,13 @@ def answer_shells(environment: Mapping[str, str] = os.environ) -> None:
 
 
 def with_shell(words: Sequence[str], environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the words of a command line in which a bare option has the user's own shell as its value."""
+    """Return the arguments; a bare completion option gets the user's own shell as its value."""
     is_bare = words[:1] in ([INSTALL], [SHOW]) and (len(words) == 1 or words[1].startswith("-"))
     return [words[0], own_shell(environment), *words[1:]] if is_bare else list(words)
 
 
 def own_shell(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the name of the user's shell; CommandError if it is none that can complete."""
+    """Return the name of the user's shell; CommandError for a shell without completion."""
     name = Path(environment.get("SHELL", "")).name
     if name not in get_args(Shell):
         raise CommandError(
@@ -47,7 +47,7 @@ def own_shell(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def show_completion(shell: str | None) -> None:
-    """Print the script of a shell, and end."""
+    """Print the script of a shell, and exit."""
     if shell is not None:
         from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
@@ -56,7 +56,7 @@ def show_completion(shell: str | None) -> None:
 
 
 def install_completion(shell: str | None) -> None:
-    """Write the script where a shell finds it, and end."""
+    """Write the script where the shell finds it, and exit."""
     if shell is not None:
         from typer.completion import install  # type: ignore[attr-defined]
 

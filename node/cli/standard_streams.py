@@ -1,4 +1,4 @@
-"""Standard input, output and error are there: who started this process may have closed some of them."""
+"""Opens standard input, output and error: the parent process may have closed some of them."""
 
 import os
 import sys
@@ -8,10 +8,10 @@ _STREAMS: Final = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 
 def open_closed_streams() -> None:
-    """Have /dev/null stand for each that is closed; to be called before anything else is opened.
+    """Open /dev/null for each stream that is closed; call it before any other file is opened.
 
-    The system gives the lowest number that is free: a socket or the loop's own descriptor would get one of
-    these, be taken for output, and uvloop ends a process that closes one.
+    The system assigns the lowest free descriptor: otherwise a socket or the loop's own descriptor would
+    become standard output, and uvloop ends a process that closes one of these.
     """
     for number, (name, mode) in enumerate(_STREAMS):
         try:
@@ -20,5 +20,5 @@ def open_closed_streams() -> None:
             opened = os.open(os.devnull, os.O_RDONLY if mode == "r" else os.O_WRONLY)
             assert opened == number, "those below it are open"
             os.set_inheritable(number, True)
-        if getattr(sys, name) is None:  # Python found it closed when it began
+        if getattr(sys, name) is None:  # it was closed when Python started
             setattr(sys, name, os.fdopen(number, mode, closefd=False))

@@ -1,4 +1,4 @@
-"""`ottla topic ...`: the commands and their words; `topic_commands` does what they say."""
+"""`ottla topic ...`: the commands and their options; `topic_commands` runs them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -262,8 +262,8 @@ def topic_copy(
     """Copy the records that a topic has now into another topic, of this cluster or another one.
 
     Each partition is copied into the one of the same number, with keys, headers, timestamps and order.
-    Records of aborted transactions are left out. After an error or Ctrl-C the table says where each partition
-    goes on: `--partition N --from OFFSET`.
+    Records of aborted transactions are left out. After an error or Ctrl-C the table shows where to continue
+    each partition: `--partition N --from OFFSET`.
 
     Examples:
 
@@ -305,13 +305,14 @@ def topic_reassign(
             "--json",
             "--reassignment-json-file",
             metavar="FILE",
-            help="carry out the plan of this file, as kafka-reassign-partitions has it",
+            help="execute the plan in this file, in the format of kafka-reassign-partitions",
         ),
     ] = None,
     verify: Annotated[
         bool,
         typer.Option(
-            "--verify", help="with --json, tell how far the plan is, and remove throttles once nothing moves"
+            "--verify",
+            help="with --json, show the state of the plan, and remove throttles once nothing moves",
         ),
     ] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="cancel moves that are under way")] = False,
@@ -321,7 +322,7 @@ def topic_reassign(
             "--throttle",
             metavar="BYTES",
             min=1,
-            help="with --json, copy at most so many bytes a second to and from each broker",
+            help="with --json, copy at most this many bytes per second to and from each broker",
         ),
     ] = None,
     preserve_throttles: Annotated[
@@ -333,14 +334,14 @@ def topic_reassign(
     topics_file: Annotated[
         Path | None,
         typer.Option(
-            "--topics-to-move-json-file", metavar="FILE", help="with --generate, the topics to be planned"
+            "--topics-to-move-json-file", metavar="FILE", help="with --generate, the topics of the plan"
         ),
     ] = None,
     broker_list: Annotated[
         str | None, typer.Option("--broker-list", metavar="ID,ID,...", help="with --generate, the brokers")
     ] = None,
     ignore_racks: Annotated[
-        bool, typer.Option("--disable-rack-aware", help="with --generate, place replicas without their racks")
+        bool, typer.Option("--disable-rack-aware", help="with --generate, ignore racks")
     ] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="wait until the moves are complete")] = True,
     output: Output = "text",
@@ -350,8 +351,8 @@ def topic_reassign(
 ) -> None:
     """Move partitions to other brokers; with a topic alone, show the moves under way.
 
-    The first broker in a list is the preferred leader. Plans and what is printed of them are those of
-    kafka-reassign-partitions: --generate prints where topics are and a plan, --json carries out a plan.
+    The first broker in a list is the preferred leader. Plans and their output are those of
+    kafka-reassign-partitions: --generate prints the current assignment and a plan, --json executes a plan.
 
     Examples:
 
@@ -415,7 +416,7 @@ def topic_reassign(
 
 
 def _check_goes_with(option: str, is_given: bool, others: Mapping[str, bool]) -> None:
-    """CommandError for an option that needs another one."""
+    """Raise CommandError for an option that is given without the one it needs."""
     needing = next((other for other, is_other_given in others.items() if is_other_given), None)
     if needing is not None and not is_given:
         raise CommandError(f"{needing} needs {option}.", EXIT_USAGE)

@@ -1,4 +1,4 @@
-"""`ottla topic ...`: what the commands print. Each returns the exit code."""
+"""`ottla topic ...`: runs the commands and prints their results. Each returns the exit code."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -89,7 +89,7 @@ async def describe(client: Client, names: Sequence[str], as_json: bool) -> int:
 
 
 def _print_partitions(heads: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
-    """Print partitions, with their eligible leader replicas where any partition has some."""
+    """Print partitions, with their eligible leader replicas if any partition has some."""
     has_eligible = any(row["eligible_leader_replicas"] or row["last_known_elr"] for row in rows)
     shown = [row.values() if has_eligible else list(row.values())[:-2] for row in rows]
     print_table(
@@ -102,7 +102,7 @@ def _print_partitions(heads: Sequence[str], rows: Sequence[Mapping[str, object]]
 
 
 def _eligible_as_json(found: EligibleReplicas | None) -> dict[str, list[int] | None]:
-    """Return the eligible leader replicas of a partition; null where the server does not tell them."""
+    """Return the eligible leader replicas of a partition; null if the server does not return them."""
     return {
         "eligible_leader_replicas": None if found is None else list(found.eligible),
         "last_known_elr": None if found is None else list(found.last_known),
@@ -113,7 +113,7 @@ async def _description(client: Client, topic: MetadataResponseTopic) -> dict[str
     assert topic.name is not None
     led = [one.partition_index for one in topic.partitions if one.leader_id >= 0]
     partitions = [TopicPartition(topic.name, number) for number in led]
-    # Offsets of a partition that just lost its leader are left open.
+    # The offsets of a partition that just lost its leader stay unknown.
     asked = briefly(client)
     first = (await topic_admin.find_offsets(asked, dict.fromkeys(partitions, topic_admin.EARLIEST))).found
     last = (await topic_admin.find_offsets(asked, dict.fromkeys(partitions, topic_admin.LATEST))).found
@@ -153,10 +153,10 @@ async def describe_ill(
     unavailable: bool,
     as_json: bool,
 ) -> int:
-    """Print the partitions with one of these troubles, as the cluster's health counts them."""
+    """Print the partitions with one of these problems, as the cluster's health counts them."""
     async with client:
         if names:
-            await topic_admin.describe_topics(client, names)  # says so if one is not there
+            await topic_admin.describe_topics(client, names)  # raises if one does not exist
         ill = [
             one
             for one in sorted(await partition_states(client))
@@ -210,7 +210,7 @@ async def delete(client: Client, names: Sequence[str], if_exists: bool, as_json:
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Columns under heads, without a frame, so that awk and cut can read it too."""
+    """Print columns under heads, without a frame, so that awk and cut can read them too."""
     texts = [
         tuple(heads),
         *(tuple("-" if cell is None else escape_controls(str(cell)) for cell in row) for row in rows),

@@ -1,4 +1,4 @@
-"""`ottla topic trim`: delete the oldest records of partitions. Returns the exit code."""
+"""`ottla topic trim`: deletes the oldest records of partitions. Returns the exit code."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from ottla.node.client.moments import parse_moment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimOptions:
-    """The records to delete; no partition stands for all, and exactly one of the two limits is given.
+    """The records to delete; no partitions means all, and exactly one of the two limits is given.
 
     An offset of LATEST is the end of each partition.
     """
@@ -26,7 +26,7 @@ class TrimOptions:
 
 
 def parse_offset(text: str) -> int:
-    """Return `end` as LATEST and digits as an offset; CommandError for others."""
+    """Parse an offset, or `end` as LATEST; CommandError for anything else."""
     if text == "end":
         return topic_admin.LATEST
     if text.isascii() and text.isdigit() and len(text) <= 18:
@@ -35,7 +35,7 @@ def parse_offset(text: str) -> int:
 
 
 def parse_timestamp(text: str) -> int:
-    """Return ms since 1970, given so or as a date; CommandError for others."""
+    """Parse ms since 1970 or a date into ms; CommandError for anything else."""
     if text.isascii() and text.isdigit() and len(text) <= 18:
         return int(text)
     try:
@@ -45,7 +45,7 @@ def parse_timestamp(text: str) -> int:
 
 
 async def trim(client: Client, options: TrimOptions) -> int:
-    """Delete the records before the limit in each partition, or tell how many that would be."""
+    """Delete the records before the limit in each partition, or print how many that would be."""
     async with client:
         done = await record_deletion.trim(
             client,

@@ -1,4 +1,4 @@
-"""`ottla txn ...`: the commands and their words; `txn_commands` does what they say."""
+"""`ottla txn ...`: the commands and their options; `txn_commands` runs them."""
 
 from typing import Annotated
 

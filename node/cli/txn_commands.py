@@ -1,4 +1,4 @@
-"""`ottla txn ...`: what the commands do and print. Each returns the exit code."""
+"""`ottla txn ...`: runs the commands and prints their results. Each returns the exit code."""
 
 import sys
 import time
@@ -17,12 +17,12 @@ from ottla.node.client.txn_admin import TransactionView
 from ottla.node.client.txn_as_json import StartOffsets
 from ottla.node.doctor.finding import named
 
-STATES = txn_admin.STATES  # words of users are taken in any case
+STATES = txn_admin.STATES  # options are accepted in any case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions:
-    """What `ottla txn list` was told; nothing in a filter lets all pass."""
+    """The options of `ottla txn list`; an empty filter matches all."""
 
     states: Sequence[str]
     producer_ids: Sequence[int]
@@ -51,7 +51,7 @@ async def list_all(client: Client, options: ListOptions) -> int:
 
 
 async def describe(client: Client, transactional_ids: Sequence[str], as_json: bool) -> int:
-    """Each id with its partitions, and what their leaders have open of it."""
+    """Print each id with its partitions, and its open transaction in each of them."""
     if not all(transactional_ids):
         raise CommandError(
             "A transactional id must not be empty; `ottla txn list` shows all of them.", EXIT_USAGE
@@ -73,7 +73,7 @@ async def describe(client: Client, transactional_ids: Sequence[str], as_json: bo
 
 
 async def producers(client: Client, topics: Topics, broker_id: int | None, as_json: bool) -> int:
-    """Print the producers of each log; 1 if a leader could not be asked."""
+    """Print the producers of each log; 1 if a leader did not answer."""
     problems: Mapping[TopicPartition, KafkaError] = {}
     async with client:
         partitions = await partitions_of(client, topics)
@@ -82,7 +82,7 @@ async def producers(client: Client, topics: Topics, broker_id: int | None, as_js
         else:
             told = await txn_admin.find_producers(client, partitions)
             if not told.found:
-                told.all()  # says why
+                told.all()  # raises the reason
             found, problems = dict(sorted(told.found.items())), told.problems
     if as_json:
         print_json(txn_as_json.producers_as_json(found))
@@ -97,7 +97,7 @@ async def producers(client: Client, topics: Topics, broker_id: int | None, as_js
 
 
 async def abort(client: Client, transactional_id: str, *, as_json: bool) -> int:
-    """Abort what an id has open, through its coordinator; its producer is fenced."""
+    """Abort the open transaction of an id through its coordinator; its producer is fenced."""
     async with client:
         await txn_control.abort(client, transactional_id)
     answer(
@@ -109,7 +109,7 @@ async def abort(client: Client, transactional_id: str, *, as_json: bool) -> int:
 
 
 async def abort_in_log(client: Client, topics: Topics, start_offset: int, *, as_json: bool) -> int:
-    """Abort a hanging transaction in the one log that has it open from this offset."""
+    """Abort a hanging transaction in one log, where it starts at this offset."""
     partitions = [
         TopicPartition(name, number) for name, numbers in topics.items() for number in numbers or ()
     ]
@@ -131,7 +131,7 @@ async def abort_in_log(client: Client, topics: Topics, start_offset: int, *, as_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HangingOptions:
-    """Where to search: in topics, in the replicas of a broker, or (both None) everywhere."""
+    """The scope of a search: topics, the replicas of a broker, or (both None) all partitions."""
 
     topics: Topics | None
     broker_id: int | None
@@ -140,7 +140,7 @@ class HangingOptions:
 
 
 async def find_hanging(client: Client, options: HangingOptions) -> int:
-    """Print the transactions that nobody will end; 1 if there are any, or may be where nobody leads."""
+    """Print the hanging transactions; 1 if there are any, or a partition without a leader."""
     async with client:
         found, leaderless = await txn_control.find_hanging(
             client,

@@ -1,4 +1,4 @@
-"""Transactions and producers as text and as JSON."""
+"""Transactions and producers as tables of text."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ from ottla.node.client.txn_as_json import UNKNOWN, StartOffsets, is_two_phase, o
 def print_transactions(
     transactions: Sequence[ListedTransaction], views: Mapping[str, TransactionView], now_ms: int
 ) -> None:
-    """Of those that have something open, `views`, also for how long and until when it may be."""
+    """Print transactional ids; the open ones, in `views`, also with their age and timeout."""
     if transactions:
         print_table(
             ("id", "state", "producer", "coordinator", "open for", "timeout"),
@@ -38,7 +38,7 @@ def _timeout(view: TransactionView) -> str:
 
 
 def print_transaction(view: TransactionView, starts: StartOffsets, now_ms: int) -> None:
-    """The id in one line, then its partitions."""
+    """Print the id in one line, then its partitions."""
     age_ms = open_for_ms(view, now_ms)
     age = "" if age_ms is None else f"  open for {seconds_text(age_ms)} s"
     print(

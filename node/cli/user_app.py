@@ -1,4 +1,4 @@
-"""`ottla user ...`: the commands and their words; `user_commands` does what they say."""
+"""`ottla user ...`: the commands and their options; `user_commands` runs them."""
 
 from typing import Annotated
 
@@ -27,7 +27,7 @@ PasswordFile = Annotated[
         help="take the password from this file, or from standard input (-), instead of asking for it",
     ),
 ]
-Generate = Annotated[bool, typer.Option("--generate", help="make a random password and print it once")]
+Generate = Annotated[bool, typer.Option("--generate", help="generate a random password and print it once")]
 
 
 @user.command("list")
@@ -57,7 +57,9 @@ def user_create(
     iterations: Annotated[
         int,
         typer.Option(
-            "--iterations", metavar="N", help="rounds of hashing, 4096 to 16384: more slow down guessing"
+            "--iterations",
+            metavar="N",
+            help="rounds of hashing, 4096 to 16384: more rounds slow down guessing",
         ),
     ] = 4096,
     password_file: PasswordFile = None,
@@ -73,7 +75,7 @@ def user_create(
 ) -> None:
     """Create a SCRAM user, or add a mechanism to one. The password is asked for twice.
 
-    The keys are made here: the password itself never leaves this machine.
+    The keys are derived here: the password itself never leaves this machine.
 
     Examples:
 
@@ -122,7 +124,9 @@ def user_password(
     ] = None,
     iterations: Annotated[
         int | None,
-        typer.Option("--iterations", metavar="N", help="rounds of hashing, 4096 to 16384 (default: as now)"),
+        typer.Option(
+            "--iterations", metavar="N", help="rounds of hashing, 4096 to 16384 (default: unchanged)"
+        ),
     ] = None,
     password_file: PasswordFile = None,
     generate: Generate = False,
@@ -132,7 +136,7 @@ def user_password(
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Set another password of a SCRAM user. Clients that are logged in stay so until their logins end.
+    """Change the password of a SCRAM user. Clients that are logged in stay so until their logins expire.
 
     Example: ottla user password anna
     """
@@ -165,7 +169,7 @@ def user_delete(
     names: Users,
     mechanism: Annotated[
         list[str] | None,
-        typer.Option("--mechanism", metavar="MECHANISM", help="take away only this mechanism; repeatable"),
+        typer.Option("--mechanism", metavar="MECHANISM", help="delete only this mechanism; repeatable"),
     ] = None,
     if_exists: Annotated[
         bool, typer.Option("--if-exists", help="do not fail if the user does not exist")
@@ -176,7 +180,7 @@ def user_delete(
     command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Delete SCRAM users. Their ACLs stay, and clients that are logged in stay so until their logins end.
+    """Delete SCRAM users. Their ACLs stay, and clients that are logged in stay so until their logins expire.
 
     Example: ottla user delete anna
     """

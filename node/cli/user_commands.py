@@ -1,7 +1,7 @@
-"""`ottla user ...`: what the commands print. Each returns the exit code.
+"""`ottla user ...`: runs the commands and prints their results. Each returns the exit code.
 
-A request changes one mechanism of a user, so of several some may be changed when the next one is refused:
-each outcome is told, and the exit code says that not all is done.
+A request changes one mechanism of a user, so some may be changed when a later one is rejected: each outcome
+is printed, and the exit code is 1 if one was rejected.
 """
 
 import sys
@@ -22,19 +22,19 @@ from ottla.node.client.refusal import Refused
 from ottla.node.client.user_admin import ScramUser, words_of
 
 Mechanisms = Sequence[ScramMechanism]
-Wanted = Mapping[ScramMechanism, int]  # the iterations of each mechanism that is to be set
+Wanted = Mapping[ScramMechanism, int]  # the iterations of each mechanism to be set
 
 
 class Outcome(NamedTuple):
-    """One mechanism of a user: it was changed, or why it was not."""
+    """One mechanism of a user: it was changed, or the error."""
 
     mechanism: ScramMechanism
-    iterations: int | None = None  # None where it was deleted
+    iterations: int | None = None  # None if it was deleted
     error: KafkaError | None = None
 
 
 def mechanisms_of(words: Sequence[str] | None) -> Mechanisms:
-    """Return the mechanisms of options, each once; CommandError for another word."""
+    """Parse the mechanisms of options, without duplicates; CommandError for another word."""
     found = []
     for word in dict.fromkeys(each.upper() for each in words or ()):
         if word not in SCRAM_MECHANISMS:
@@ -44,7 +44,7 @@ def mechanisms_of(words: Sequence[str] | None) -> Mechanisms:
 
 
 def check_new_user(name: str, iterations: int | None) -> None:
-    """Refuse, before a password is asked for, what no server takes; warn of a name that is a principal."""
+    """Reject invalid names and iterations before a password is asked for; warn of a likely principal."""
     if not name:
         raise CommandError("The name of a user must not be empty.", EXIT_USAGE)
     if iterations is not None and not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
@@ -57,7 +57,7 @@ def check_new_user(name: str, iterations: int | None) -> None:
             file=sys.stderr,
         )
     if not name.isascii():
-        # The names in SCRAM's messages are ASCII to Kafka's brokers, and to ours.
+        # Kafka's brokers, and Ottla's, accept only ASCII names in SCRAM's messages.
         print("warning: a user whose name is not ASCII cannot log in with SCRAM", file=sys.stderr)
 
 
@@ -81,7 +81,7 @@ async def list_all(client: Client, as_json: bool) -> int:
 async def plan_creation(
     client: Client, name: str, mechanisms: Mechanisms, iterations: int, *, if_not_exists: bool
 ) -> Wanted:
-    """Return what a new password is to be set for: mechanisms by which the user cannot log in yet."""
+    """Return the mechanisms that need a new password: those by which the user cannot log in yet."""
     async with client:
         known = await _user(client, name)
     taken = [one for one in mechanisms if known is not None and one in known.iterations]
@@ -94,7 +94,7 @@ async def plan_creation(
 
 
 async def plan_password(client: Client, name: str, mechanisms: Mechanisms, iterations: int | None) -> Wanted:
-    """Return what another password is to be set for: the mechanisms of a user, or those that are named."""
+    """Return the mechanisms that get another password: all of a user, or those that are named."""
     async with client:
         known = await _user(client, name)
     if known is None:
@@ -113,7 +113,7 @@ async def plan_password(client: Client, name: str, mechanisms: Mechanisms, itera
 
 
 def tell_plan(name: str, wanted: Wanted, verb: str, *, as_json: bool) -> None:
-    """Print what would be done; that the user exists already if it is nothing."""
+    """Print the changes that would be made; without any, that the user exists already."""
     outcomes = [Outcome(mechanism, iterations) for mechanism, iterations in wanted.items()]
     if as_json:
         print_json(_as_json(name, outcomes, dry_run=True))
@@ -126,7 +126,7 @@ def tell_plan(name: str, wanted: Wanted, verb: str, *, as_json: bool) -> None:
 async def set_password(
     client: Client, name: str, wanted: Wanted, password: str, verb: str, *, shows_it: bool, as_json: bool
 ) -> int:
-    """Set a password by mechanism; print it, too, if it was made here."""
+    """Set a password by mechanism; print it too if it was generated."""
     outcomes = []
     async with client:
         for mechanism, iterations in wanted.items():
@@ -156,7 +156,7 @@ async def delete(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Delete users, or only these mechanisms of theirs."""
+    """Delete users, or only these of their mechanisms."""
     code = 0
     rows: list[dict[str, object]] = []
     async with client:
@@ -202,7 +202,7 @@ async def _unset(client: Client, name: str, mechanisms: Mechanisms, dry_run: boo
 
 
 def _check_some_done(outcomes: Sequence[Outcome]) -> None:
-    """Raise the first error where nothing was done at all."""
+    """Raise the first error if no change was made at all."""
     errors = [one.error for one in outcomes if one.error is not None]
     if errors and len(errors) == len(outcomes):
         raise errors[0]
@@ -223,7 +223,7 @@ def _no_user(name: str) -> str:
     return f"There is no SCRAM user {name}; `ottla user list` shows all."
 
 
-# ---- what is printed -----------------------------------------------------------------------------
+# ---- output --------------------------------------------------------------------------------------
 
 
 def _print(name: str, outcomes: Sequence[Outcome], verb: str, *, dry_run: bool, is_whole: bool) -> None:
@@ -239,7 +239,7 @@ def _print(name: str, outcomes: Sequence[Outcome], verb: str, *, dry_run: bool, 
 
 
 def _complain(name: str, outcomes: Sequence[Outcome]) -> int:
-    """Say on stderr which mechanisms are as they were; return the exit code."""
+    """Print the mechanisms that were not changed on stderr; return the exit code."""
     failed = [one for one in outcomes if one.error is not None]
     for one in failed:
         assert one.error is not None

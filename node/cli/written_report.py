@@ -1,4 +1,4 @@
-"""Where `ottla produce` wrote its records: partitions and offsets, as text or JSON."""
+"""The report of `ottla produce`: the partitions and offsets of its records, as text or JSON."""
 
 import sys
 
@@ -9,7 +9,7 @@ from ottla.node.client.producer import Producer, Written, counted_records
 
 
 class WrittenReport:
-    """Answers a person at the keyboard line by line, and everyone else once, at the end."""
+    """Reports each line if the input is typed at a terminal; otherwise all records once, at the end."""
 
     def __init__(self, producer: Producer, topic: str, *, is_quiet: bool, as_json: bool) -> None:
         self._producer = producer
@@ -19,7 +19,7 @@ class WrittenReport:
         self._progress = Progress()
 
     def tell(self) -> None:
-        """Tell how far it is, after records were acknowledged."""
+        """Report the progress, after records were acknowledged."""
         if self._is_quiet:
             return
         if not self._is_typed:
@@ -28,7 +28,7 @@ class WrittenReport:
             self._print_written()
 
     def end(self) -> None:
-        """Tell what has not been told yet; also when an error ends the command."""
+        """Report the rest; also when an error ends the command."""
         self._progress.end()
         if self._is_quiet:
             return
@@ -53,10 +53,10 @@ class WrittenReport:
 
 
 def describe(written: Written) -> str:
-    """Return how many records were written and where, as `2 records at offsets 0 to 1`."""
+    """Return the number and offsets of records as text: `2 records at offsets 0 to 1`."""
     counted, first, last = counted_records(written.records), written.first_offset, written.last_offset
     if first is None or last is None:
-        return f"{counted} sent, at offsets that the leader did not tell"
+        return f"{counted} sent, at unknown offsets"
     if written.records == 1:
         return f"{counted} at offset {first}"
     if last - first + 1 == written.records:

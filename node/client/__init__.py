@@ -1,57 +1,57 @@
-"""ottla.node.client: what programs ask of a cluster: the command line, and the REST API. Bottom-up:
+"""ottla.node.client: the client of a cluster that the command line and the REST API share. Bottom-up:
 
 batch_builder         a record batch that grows record by record
-deadline              until when a request or a command may take
-group_offsets         where the offsets of a group go when they are reset
-json_refusal          why a JSON document is refused, in a sentence that names the field
-leadership            who leads, and how that is changed
-moments               moments and durations as people write them, in milliseconds
-quorum_silence        words for a node without contact to a leader of the metadata quorum
-record_cursor         records out of the bytes of an answer to Fetch, opened as they are taken
-refusal               a sentence for whoever asked for something that cannot be done as things are
+deadline              the deadline of a request or a command
+group_offsets         resets of a group's offsets: targets, plans and files, without a cluster
+json_refusal          the reason why a JSON document is rejected, with the name of the field
+leadership            plans that change the leaders of partitions
+moments               times and durations as people write them, in milliseconds
+quorum_silence        the sentence about a node without contact to a leader of the metadata quorum
+record_cursor         the records in a Fetch response, opened as they are read
+refusal               the error for a request that the state of the cluster does not allow
 reassignment_plan     plans of reassignments, in the JSON of kafka-reassign-partitions
-acquired_records      records that a share group has given to this member, and how they are acknowledged
-cluster_client        what every command needs of a cluster
+acquired_records      records that this member of a share group has acquired, and their acknowledgements
+cluster_client        connections, metadata, leaders, coordinators and retries
 exact_json            JSON that is stored as it was written
-ask_brokers           one question to every broker
-ask_leaders           questions about partitions to their leaders
-cluster_right         which right on the cluster a login lacks
+ask_brokers           a request to every broker at once
+ask_leaders           requests about partitions to their leaders
+cluster_right         names the right on the cluster that a client lacks
 acl_admin             access control entries
-cluster_admin         brokers, and where the replicas of partitions lie
+cluster_admin         brokers, replicas, reassignments and elections
 group_member          a member of a consumer group, in the classic protocol
-node_counts           counters of each node and their history, asked over the Kafka protocol
+node_counts           the counters of each node and their history, requested over the Kafka protocol
 share_member          a member of a share group
-share_consumer        records of a share group, acknowledged one by one
-consumer              records out of partitions
-share_group_admin     where share groups read
-group_admin           groups, their members and what they committed
+share_consumer        a consumer of a share group, which acknowledges each record
+consumer              a consumer of partitions
+share_group_admin     the start offsets and lags of share groups
+group_admin           groups, their members and their committed offsets
 log_dirs              the log directories of brokers
 quorum_admin          the metadata quorum
 quota_admin           quotas of users, client ids and addresses
-topic_admin           topics and their settings
-record_deletion       the records before an offset are deleted
-txn_admin             transactions, and the producers that a log knows
+topic_admin           topics, their settings and their offsets
+record_deletion       deletes the records before an offset
+txn_admin             transactions, and the producers in the logs of partitions
 user_admin            SCRAM users and their passwords
-cluster_health        whether a cluster is well
-config_admin          the settings of topics, brokers and groups, with where each value comes from
-dead_letters          what the headers of a record say of its origin, if it is a dead letter
-acl_check             whether somebody may do something, and by which rule
+cluster_health        the health of a cluster
+config_admin          the settings of topics, brokers and groups, with the source of each value
+dead_letters          the origin of a dead letter, from its headers
+acl_check             decides if a principal may perform an operation, and names the rule
 balance_exclusion     the lists of brokers that a balance empties, or gives no leaders
-decommission          how a broker leaves for good
-group_as_json         rebalances and resets of groups as programs read them
-share_group_as_json   what share groups have in flight, as programs read it
-group_lag             how far groups are behind, in records and in time
+decommission          moves all replicas off a broker and unregisters it
+group_as_json         rebalances and resets of groups as JSON
+share_group_as_json   the records in flight of share groups as JSON
+group_lag             the lag of groups, in records and in time
 group_reset           resets of a group's offsets
-hanging_transactions  transactions that a log has open and nobody will end
-balance               how a cluster is balanced by those who run it
-leader_moves          leadership is moved
-newest_records        where the newest N records of partitions begin, counting only what a reader sees
-reassignments         how far the partitions are that move
-stored_batches        a batch whose answer was lost
-throttles             how fast replicas may be copied (KIP-73)
-producer              records into batches, batches to leaders
-txn_as_json           transactions and producers as programs read them, from the command line and over REST
-record_batches        records on their way
-txn_control           what is done about transactions
-record_sender         records of many callers at once, to any topics
+hanging_transactions  transactions that are open in a log and that no coordinator will end
+balance               the balance of a cluster: its plan, start, progress and end
+leader_moves          moves leaders
+newest_records        the offsets at which the newest N records of partitions begin
+reassignments         the progress of reassignments
+stored_batches        finds out if a batch whose response was lost is in the log
+throttles             throttles of replication (KIP-73)
+producer              the producer of `ottla produce`
+txn_as_json           transactions and producers as JSON
+record_batches        pending batches, and the lanes that send them in order
+txn_control           inspects and aborts transactions, and finds hanging ones
+record_sender         the producer of the REST API, for many callers at once
 """

@@ -1,4 +1,4 @@
-"""Access control entries (ACLs): which there are, and how they are created and deleted."""
+"""Access control entries (ACLs): list, create and delete them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeVar
@@ -16,7 +16,7 @@ from ottla.node.wire.messages.delete_acls import (
 )
 from ottla.node.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
-# Entries or filters of one request: the controller takes some thousands at once.
+# Entries or filters per request: the controller accepts some thousands at once.
 AT_ONCE: Final = 1_000
 EVERYTHING: Final = AclFilter()
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class DeletedAcls(NamedTuple):
-    """The entries that a filter removed, or why it removed none."""
+    """The entries that a filter removed, or the error that kept it from removing any."""
 
     entries: Sequence[AccessControlEntry] = ()
     error: KafkaError | None = None
@@ -48,7 +48,7 @@ async def list_acls(client: Client, selected: AclFilter = EVERYTHING) -> list[Ac
     )
 
     async def attempt() -> DescribeAclsResponse:
-        # The controller has what was answered for last; other nodes hear of it a moment later.
+        # The controller has every acknowledged change; other nodes apply it a moment later.
         connection = await client.controller()
         response = await connection.request(request, DescribeAclsResponse, timeout_s=client.remaining_s)
         check_right(response.error_code, response.error_message, "the list of ACLs", AclOperation.DESCRIBE)
@@ -73,7 +73,7 @@ async def list_acls(client: Client, selected: AclFilter = EVERYTHING) -> list[Ac
 async def create_acls(
     client: Client, entries: Sequence[AccessControlEntry]
 ) -> dict[AccessControlEntry, KafkaError]:
-    """Create entries; return those that were refused, and why. One that is there already is a success."""
+    """Create entries; return those that were rejected, with their errors. An existing entry is a success."""
     refused: dict[AccessControlEntry, KafkaError] = {}
     for some in _in_parts(list(dict.fromkeys(entries))):
         refused |= await _create(client, some)
@@ -116,7 +116,7 @@ async def _create(
 
 
 async def delete_acls(client: Client, filters: Sequence[AclFilter]) -> list[DeletedAcls]:
-    """Delete the entries that each filter selects; one that two of them select is told of for both."""
+    """Delete the entries that each filter selects; an entry that two filters select is returned for both."""
     deleted: list[DeletedAcls] = []
     for some in _in_parts(filters):
         deleted += await _delete(client, some)
@@ -175,7 +175,7 @@ def _deleted(result: DeleteAclsFilterResult) -> DeletedAcls:
 
 
 def subject(entry: AccessControlEntry) -> str:
-    """Return the resource of an entry in words, `topic orders`."""
+    """Return the resource of an entry as text: `topic orders`."""
     kind = word(ResourceType, entry.resource_type).lower().replace("_", " ")
     return f"{kind} {entry.resource_name}"
 
@@ -183,7 +183,7 @@ def subject(entry: AccessControlEntry) -> str:
 def _check_number(answers: int, asked: int) -> None:
     if answers != asked:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"the server gave {answers} answers about {asked} ACLs or filters"
+            ErrorCode.INVALID_REQUEST, f"the server returned {answers} answers about {asked} ACLs or filters"
         )
 
 

@@ -1,7 +1,7 @@
-"""Decides whether somebody may do something to a resource, and by which rule.
+"""Decides if a principal may perform an operation on a resource, and names the rule that decides.
 
-The answer is that of the nodes' own code, from the entries that the cluster tells and the settings of the
-node that is asked.
+The decision is made by the nodes' own code, from the entries that the cluster returns and the settings of one
+node.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ ALLOW_EVERYONE: Final = "allow.everyone.if.no.acl.found"
 
 
 class AccessRules(NamedTuple):
-    """The entries for one resource, and the settings that decide where no entry does.
+    """The entries for one resource, and the settings that decide if no entry matches.
 
-    The settings are None where this client is not told; then they are taken to be unset.
+    The settings are None if this client may not read them; then they count as unset.
     """
 
     acls: AclSet
@@ -30,20 +30,20 @@ class AccessRules(NamedTuple):
     name: str
 
     def decide(self, asker: Asker, operation: AclOperation) -> Decision:
-        """Return what a node decides about the asker."""
+        """Return the decision of a node for this principal and host."""
         settings = self.settings or AuthorizerSettings()
         return self.acls.decide(asker, operation, self.resource_type, self.name, settings)
 
 
 async def access_rules(client: Client, resource_type: ResourceType, name: str) -> AccessRules:
-    """Return what decides about a resource."""
+    """Return the entries and settings that decide about a resource."""
     selected = AclFilter(resource_type=resource_type, resource_name=name, pattern_type=PatternType.MATCH)
     acls = set_of(await list_acls(client, selected))
     return AccessRules(acls, await authorizer_settings(client), resource_type, name)
 
 
 def set_of(entries: Sequence[AccessControlEntry]) -> AclSet:
-    """Return entries as nodes hold them."""
+    """Return entries in the structure that nodes keep them in."""
     by_id: dict[bytes, AccessControlEntry | None] = {
         number.to_bytes(16, "big"): entry for number, entry in enumerate(dict.fromkeys(entries))
     }
@@ -51,12 +51,12 @@ def set_of(entries: Sequence[AccessControlEntry]) -> AclSet:
 
 
 async def authorizer_settings(client: Client) -> AuthorizerSettings | None:
-    """Return the settings that decide where no entry does, None if this client is not told.
+    """Return the settings that decide if no entry matches; None if this client may not read them.
 
-    They are those of the first node that answers: a cluster has the same on all of its nodes.
+    They are read from the first node that answers: all nodes of a cluster have the same.
     """
     node_ids = [one.node_id for one in (await client.refresh([])).brokers]
-    problem = KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no node tells its settings")
+    problem = KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no node returned its settings")
     for place, node_id in enumerate(node_ids):
         of = config_of_broker(node_id)
         share = client.until(client.deadline.share(len(node_ids) - place))

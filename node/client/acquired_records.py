@@ -1,8 +1,8 @@
-"""Records that a share group has given to this member: opened as they are taken, with what is acknowledged.
+"""Records that this member of a share group has acquired: a cursor over them, and their acknowledgements.
 
-An answer to ShareFetch has whole batches, and the ranges of offsets in them that are ours. Offsets in these
-ranges without a record (compaction, markers) are acknowledged as gaps; a batch that cannot be opened is
-rejected, so that it is not given to the next member, who could not open it either.
+A ShareFetch response has whole batches, and the ranges of their offsets that this member acquired. Offsets in
+these ranges without a record (compaction, markers) are acknowledged as gaps. A batch that cannot be opened is
+rejected, so that it is not delivered to another member, which could not open it either.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ MAX_OFFSET: Final = 2**63 - 1
 
 
 class SharedRecord(NamedTuple):
-    """A record that this member has acquired, and how often it was given to some member, now included."""
+    """A record that this member has acquired, and the number of its deliveries, this one included."""
 
     partition: TopicPartition
     record: Record
@@ -29,7 +29,7 @@ class SharedRecord(NamedTuple):
 
 
 class AcknowledgedRange(NamedTuple):
-    """Offsets of one partition that are acknowledged in the same way."""
+    """Offsets of one partition that are acknowledged with the same type."""
 
     first: int
     last: int
@@ -37,7 +37,7 @@ class AcknowledgedRange(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """Acquired offsets whose bytes cannot be opened, and why."""
+    """Acquired offsets whose bytes cannot be opened, and the error."""
 
     partition: TopicPartition
     first: int
@@ -46,7 +46,7 @@ class Unreadable(NamedTuple):
 
 
 def joined(ranges: Iterable[AcknowledgedRange]) -> list[AcknowledgedRange]:
-    """Return the ranges by offset; neighbours that are acknowledged in the same way are one."""
+    """Return the ranges by offset; adjacent ranges of the same type are merged."""
     found: list[AcknowledgedRange] = []
     for one in sorted(ranges):
         last = found[-1] if found else None
@@ -58,11 +58,11 @@ def joined(ranges: Iterable[AcknowledgedRange]) -> list[AcknowledgedRange]:
 
 
 class AcquiredCursor:
-    """Goes over the acquired records of one partition in one answer.
+    """A cursor over the acquired records of one partition in one response.
 
-    Iterated it gives records, and None where it has worked for a while without one. `settled` are the ranges
-    that are acknowledged without being given to anybody, `unreadable` those among them that were rejected,
-    `rest` the acquired ranges that are not opened yet. KafkaError if the ranges of the answer are impossible.
+    Iterating yields records, and None after some work that found none. `settled` has the ranges that are
+    acknowledged without being returned, `unreadable` those of them that could not be opened, and `rest` the
+    acquired ranges that are not opened yet. KafkaError if the ranges of the response are impossible.
     """
 
     def __init__(
@@ -81,8 +81,8 @@ class AcquiredCursor:
             if not before < one.first_offset <= one.last_offset < MAX_OFFSET:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST,
-                    f"the server gave offsets {one.first_offset} to {one.last_offset} of {partition} behind "
-                    f"{before}",
+                    f"the server returned offsets {one.first_offset} to {one.last_offset} of {partition} "
+                    f"after {before}",
                 )
             before = one.last_offset
         self._ranges = [(one.first_offset, one.last_offset, one.delivery_count) for one in reversed(acquired)]
@@ -96,7 +96,7 @@ class AcquiredCursor:
 
     @property
     def rest(self) -> list[tuple[int, int]]:
-        """Return the acquired ranges that nobody was given yet."""
+        """Return the acquired ranges that were not returned yet."""
         return [(first, last) for first, last, _ in reversed(self._ranges)]
 
     def _open(self, view: memoryview) -> Iterator[SharedRecord | None]:
@@ -114,7 +114,7 @@ class AcquiredCursor:
                     self._refuse(header.last_offset, AcknowledgeType.REJECT, error)
                 self._settle(header.last_offset, AcknowledgeType.GAP)
                 yield None
-        except KafkaError as error:  # where one batch ends and the next begins is not known any more
+        except KafkaError as error:  # the start of the next batch is unknown from here on
             self._refuse(MAX_OFFSET, AcknowledgeType.RELEASE, error)
         is_torn = end < len(view)
         self._settle(MAX_OFFSET, AcknowledgeType.RELEASE if is_torn else AcknowledgeType.GAP)
@@ -135,7 +135,7 @@ class AcquiredCursor:
                 yield SharedRecord(self._partition, record, count)
 
     def _settle(self, last_offset: int, kind: AcknowledgeType) -> list[tuple[int, int]]:
-        """Acknowledge what is acquired up to an offset and was not given; return these ranges."""
+        """Acknowledge the offsets up to `last_offset` that were not returned yet; return their ranges."""
         settled: list[tuple[int, int]] = []
         while self._ranges and self._ranges[-1][0] <= last_offset:
             first, last, count = self._ranges.pop()

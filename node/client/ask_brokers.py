@@ -1,6 +1,6 @@
-"""One question to every broker: what each of them alone knows, as the groups and transactions it coordinates.
+"""Requests to every broker, for state that each of them alone has: its groups and transactions.
 
-All are asked at the same time, and a broker that cannot be asked is named beside what the others have told.
+All brokers are asked at once. The result has the answers, and an error for each broker that did not answer.
 """
 
 import asyncio
@@ -19,20 +19,20 @@ Ask = Callable[[Client, int], Awaitable[R]]
 
 @dataclass(frozen=True, slots=True)
 class Told(Generic[R]):
-    """The answers of the brokers by id, and the errors of those that could not be asked."""
+    """The answers of the brokers by id, and the errors of those that did not answer."""
 
     found: Mapping[int, R]
     problems: Mapping[int, KafkaError]
 
 
 async def ask_brokers(client: Client, ask: Ask[R], broker_ids: Iterable[int] | None = None) -> Told[R]:
-    """Ask these brokers, or all that are up; who does not answer is asked again for half of the time.
+    """Ask these brokers, or all that are up; repeat it for half of the time for those that do not answer.
 
-    A broker that is fenced meanwhile is not missed: others have what it had. KafkaError if nobody answered,
-    or if a broker refuses for good.
+    A broker that is fenced meanwhile is not missing: others took over its state. KafkaError if no broker
+    answered, or if one returned an error that cannot be retried.
     """
     limit = client.deadline.share(2)
-    if client.cut_off_since_ms is not None:  # nobody is fenced, and nobody takes over
+    if client.cut_off_since_ms is not None:  # no broker is fenced, and none takes over
         limit = client.deadline.within(CUT_OFF_PATIENCE_S)
     given = None if broker_ids is None else set(broker_ids)
     found: dict[int, R] = {}
@@ -53,7 +53,7 @@ async def ask_brokers(client: Client, ask: Ask[R], broker_ids: Iterable[int] | N
 async def _round(
     client: Client, ask: Ask[R], broker_ids: Iterable[int], found: dict[int, R]
 ) -> dict[int, KafkaError]:
-    """Ask each once, put the answers into `found`, and return the errors of the others."""
+    """Ask each broker once, add the answers to `found`, and return the errors of the others."""
     places = asyncio.Semaphore(AT_ONCE)
     problems: dict[int, KafkaError] = {}
     mine = client.until(client.deadline.share(2).within(ANSWER_S))

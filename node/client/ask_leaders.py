@@ -1,7 +1,7 @@
-"""Questions about partitions to their leaders: each leader is asked once for all of its partitions.
+"""Requests about partitions to their leaders, one request per leader for all of its partitions.
 
-Partitions whose leader cannot be asked are asked for again until the deadline of the client; what remains
-then is named, with its error, beside what the others have told.
+Partitions whose leader does not answer are retried until the deadline of the client. Those that remain are
+returned with their errors beside the answers for the others.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ from ottla.node.client.cluster_client import (
     leader_in,
 )
 
-# Partitions that lose their leader have another one within this time, or for long none: an answer that may do
-# without some of them waits no longer.
+# A partition that loses its leader has another one within this time, or none for long; a request that can do
+# without some partitions waits no longer.
 ELECTION_S: Final = 3.0
 R = TypeVar("R")
 # Asks one node about its partitions. If it raises, none of them has an answer.
 Ask = Callable[[int, Sequence[TopicPartition]], Awaitable[Mapping[TopicPartition, R | KafkaError]]]
-_NAMED: Final = 5  # of the partitions that a sentence names; whoever knows these finds the others
+_NAMED: Final = 5  # partitions that an error names
 
 
 @dataclass(frozen=True, slots=True)
 class Answers(Generic[R]):
-    """The answers of the leaders by partition, and the errors of those partitions that have none."""
+    """The answers of the leaders by partition, and the errors of the partitions that have none."""
 
     found: Mapping[TopicPartition, R]
     problems: Mapping[TopicPartition, KafkaError]
@@ -44,12 +44,12 @@ class Answers(Generic[R]):
 
 
 def briefly(client: Client) -> Client:
-    """The client for a look-up that may miss some partitions: half of the time is left for what follows."""
+    """Return the client for a look-up that may miss partitions; half of the time is left for what follows."""
     return client.until(client.deadline.share(2).within(ELECTION_S))
 
 
 def error_of(problems: Mapping[TopicPartition, KafkaError]) -> KafkaError:
-    """Return one error for all of these, which names the partitions; one that will not pass comes first."""
+    """Return one error that names all these partitions; errors that are not retried come first."""
     ordered = sorted(problems.items())
     partition, error = next((one for one in ordered if not may_pass(one[1])), ordered[0])
     others = [str(one) for one, _ in ordered if one != partition]
@@ -58,18 +58,18 @@ def error_of(problems: Mapping[TopicPartition, KafkaError]) -> KafkaError:
         detail = f"{partition}: {detail}"
     if others:
         more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
-        detail = f"{detail.rstrip('.')}; neither can be asked: {', '.join(others[:_NAMED])}{more}"
+        detail = f"{detail.rstrip('.')}; also without an answer: {', '.join(others[:_NAMED])}{more}"
     return KafkaError(error.code, detail)
 
 
 async def ask_leaders(client: Client, partitions: Iterable[TopicPartition], ask: Ask[R]) -> Answers[R]:
-    """Ask until all leaders have told of their partitions, or the deadline of the client is over."""
+    """Ask until each leader has answered for its partitions, or the deadline of the client is over."""
     missing = set(partitions)
     found: dict[TopicPartition, R] = {}
     problems: dict[TopicPartition, KafkaError] = {}
     pause_s = RETRY_PAUSE_S
     deadline = client.deadline
-    if client.cut_off_since_ms is not None:  # nobody is elected
+    if client.cut_off_since_ms is not None:  # no leader is elected
         deadline = deadline.within(CUT_OFF_PATIENCE_S)
     while missing:
         told = await _round(client, missing, ask)
@@ -81,7 +81,7 @@ async def ask_leaders(client: Client, partitions: Iterable[TopicPartition], ask:
                 problems.pop(partition, None)
         again = {one for one in missing - found.keys() if may_pass(problems[one])}
         if not again or again != missing - found.keys() or not deadline.allows(pause_s):
-            break  # what is wrong with one for good leaves nothing to wait for
+            break  # an error that stays for one partition ends the wait for the others
         missing = again
         for name in {one.topic for one in again}:
             client.forget(name)
@@ -91,14 +91,14 @@ async def ask_leaders(client: Client, partitions: Iterable[TopicPartition], ask:
 
 
 def may_pass(error: KafkaError) -> bool:
-    """Return whether the state of the cluster is the reason, so that a later question may be answered."""
+    """Return True if the error comes from the state of the cluster, so that a later request may succeed."""
     return error.code.retriable and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def _round(
     client: Client, partitions: Collection[TopicPartition], ask: Ask[R]
 ) -> dict[TopicPartition, R | KafkaError]:
-    """Each partition with what was told of it, or why nothing was."""
+    """Return each partition with the answer of its leader, or with the error that took its place."""
     told: dict[TopicPartition, R | KafkaError] = {}
     by_leader: dict[int, list[TopicPartition]] = {}
     for partition, leader in (await find_leaders(client, partitions)).items():
@@ -127,9 +127,9 @@ async def _round(
 async def find_leaders(
     client: Client, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int | KafkaError]:
-    """The leader of each partition, or why there is none; asks for metadata once where one is not known.
+    """Return the leader of each partition, or an error; refresh the metadata once if a leader is unknown.
 
-    KafkaError if no node of the cluster ever answered, or if its answer will be the same again.
+    KafkaError if no node of the cluster ever answered, or if a retry would get the same answer.
     """
     partitions = sorted(partitions)
     leaders = {one: _leader(client, one, None) for one in partitions}

@@ -1,6 +1,6 @@
-"""Balances a cluster for those who run it: the plan is shown, begun, followed and cancelled.
+"""Balances a cluster on request: shows the plan, starts it, returns its progress and cancels it.
 
-The controller does the work (`ottla.balance.requested`), so whoever asked for it need not stay.
+The controller does the work (`ottla.balance.requested`), so the client need not stay connected.
 """
 
 import asyncio
@@ -32,13 +32,13 @@ from ottla.node.settings.balance_settings import (
 )
 from ottla.node.wire.messages.describe_cluster import DescribeClusterBroker
 
-# Over which the growth of partitions is measured for a plan that is shown, and as a part of the time for it.
+# The growth of partitions is measured over this time, and over at most this share of the timeout.
 SAMPLE_S: Final = 3.0
 SAMPLE_SHARE: Final = 0.25
 
 
 class BalanceSettings(NamedTuple):
-    """The settings that hold now, as a broker that is up tells them."""
+    """The current settings, as a broker that is up returns them."""
 
     is_enabled: bool
     is_requested: bool
@@ -48,7 +48,7 @@ class BalanceSettings(NamedTuple):
 
 
 class BalanceStatus(NamedTuple):
-    """The settings, the partitions that move, and the plan of what would be left to do after them."""
+    """The settings, the partitions that move, and the plan for the state after these moves."""
 
     settings: BalanceSettings
     moving: Mapping[TopicPartition, "MovingPartition"]
@@ -79,9 +79,9 @@ async def read_settings(client: Client) -> BalanceSettings:
 
 
 async def make_plan(client: Client, settings: BalanceSettings, *, measures: bool = True) -> BalancePlan:
-    """Return the plan for the cluster as it will be when what moves now has moved.
+    """Return the plan for the state of the cluster after the current moves.
 
-    It takes some seconds where it `measures` how fast partitions grow.
+    It takes some seconds if it `measures` how fast partitions grow.
     """
     sample_s = min(SAMPLE_S, SAMPLE_SHARE * client.timeout_s) if measures else 0.0
     cluster = await cluster_admin.describe_cluster(client)
@@ -135,13 +135,13 @@ async def _rooms(client: Client, up: Mapping[int, DescribeClusterBroker]) -> lis
 
 
 async def begin(client: Client) -> None:
-    """Have the controller balance the cluster, until nothing is left to move."""
+    """Make the controller balance the cluster until nothing is left to move."""
     await change_config(client, config_of_all_brokers(), [ConfigChange(REQUESTED, SET, "true")])
 
 
 async def cancel(client: Client) -> list[TopicPartition]:
-    """Have the controller begin nothing more, and take back what moves; return what moved."""
-    # The limit of copies goes with the wish, and then what moves may be copied before it is taken back.
+    """Stop the balance in the controller and cancel all moves; return the partitions that moved."""
+    # The throttle is removed with the request, and then moves could complete before they are cancelled.
     moving = await _take_back(client)
     await change_config(client, config_of_all_brokers(), [ConfigChange(REQUESTED, DELETE)])
     return sorted({*moving, *await _take_back(client)})
@@ -154,7 +154,7 @@ async def _take_back(client: Client) -> list[TopicPartition]:
 
 
 async def status(client: Client, *, measures: bool = False) -> BalanceStatus:
-    """Return what goes on now; `measures` as in `make_plan`."""
+    """Return the settings, the current moves and the plan; `measures` as in `make_plan`."""
     settings = await read_settings(client)
     moving = {
         place: MovingPartition(tuple(one.adding_replicas), tuple(one.removing_replicas))
@@ -164,7 +164,7 @@ async def status(client: Client, *, measures: bool = False) -> BalanceStatus:
 
 
 def as_json(made: BalancePlan, settings: BalanceSettings, most: int | None = None) -> dict[str, object]:
-    """Return a plan, with its first moves, as programs read it, from the command line and over REST."""
+    """Return a plan and its first `most` moves as a JSON object, for the command line and the REST API."""
     return {
         "enabled": settings.is_enabled,
         "requested": settings.is_requested,

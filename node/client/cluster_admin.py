@@ -1,4 +1,4 @@
-"""Brokers, and where the replicas of partitions lie: what `ottla broker` and `ottla topic reassign` ask."""
+"""Brokers, the replicas of partitions, reassignments and elections."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -34,14 +34,14 @@ from ottla.node.wire.messages.list_partition_reassignments import (
 from ottla.node.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 BROKER_RESOURCE: Final = 4
-NOT_TOLD: Final = -2  # a leader of the quorum that an older node does not tell
+NOT_TOLD: Final = -2  # from an older node, whose response lacks the leader of the quorum
 PREFERRED, UNCLEAN = 0, 1  # kinds of elections
-# Partitions that one request moves: each is a record, and the controller takes 10,000 of them at once.
+# Partitions per request: each is a record, and the controller writes at most 10,000 at once.
 MAX_MOVES: Final = 1_000
 
 
 class ListenerAddress(NamedTuple):
-    """A listener's name and where it is reached."""
+    """A listener's name and its address."""
 
     name: str
     host: str
@@ -49,10 +49,10 @@ class ListenerAddress(NamedTuple):
 
 
 async def describe_cluster(client: Client) -> DescribeClusterResponse:
-    """The brokers, fenced ones too where the server tells of them.
+    """Return the brokers, and the fenced ones too if the server lists them.
 
-    A node of Ottla tells who leads the quorum, -1 if it does not know, as `controller_id`; a node of Apache
-    Kafka names any broker there.
+    For a node of Ottla `controller_id` is the leader of the quorum, or -1 if unknown; for a node of Apache
+    Kafka it is any broker.
     """
     request = DescribeClusterRequest(include_fenced_brokers=True, include_contact=True)
 
@@ -74,7 +74,10 @@ async def describe_cluster(client: Client) -> DescribeClusterResponse:
 
 
 async def may_describe(client: Client) -> bool:
-    """Return whether the client may see the cluster, without a refusal; True if the server keeps quiet."""
+    """Return True if the client may describe the cluster, or if the server does not say.
+
+    The response has the authorized operations even if this one is not among them, so nothing is denied.
+    """
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
     connection = await client.any_node()
     response = await connection.request(request, DescribeClusterResponse, timeout_s=client.remaining_s)
@@ -83,7 +86,7 @@ async def may_describe(client: Client) -> bool:
 
 
 async def controller_listener(client: Client, node_id: int) -> ListenerAddress:
-    """Where a broker that is a controller too listens for others, as its own settings tell."""
+    """Return the controller listener of a broker that is also a controller, from its own settings."""
     names = [
         "listeners",
         "advertised.listeners",
@@ -106,7 +109,7 @@ async def controller_listener(client: Client, node_id: int) -> ListenerAddress:
     for setting in ("advertised.listeners", "listeners"):
         for listener in parse_listeners(_listed(texts.get(setting, "")), setting, protocols):
             if listener.name in controllers[:1]:
-                host, _, _ = connection.peer.rpartition(":")  # an empty one stands for all its addresses
+                host, _, _ = connection.peer.rpartition(":")  # an empty host means all addresses of the node
                 return ListenerAddress(listener.name, listener.host or host.strip("[]"), listener.port)
     raise KafkaError(ErrorCode.INVALID_CONFIG, "it has no listener for controllers")
 
@@ -116,7 +119,7 @@ def _listed(text: str) -> list[str]:
 
 
 async def unregister_broker(client: Client, broker_id: int) -> None:
-    """Forget a broker; nothing if it is forgotten already."""
+    """Unregister a broker; do nothing if it is not registered."""
     request = UnregisterBrokerRequest(broker_id=broker_id)
 
     async def attempt() -> None:
@@ -132,7 +135,7 @@ async def unregister_broker(client: Client, broker_id: int) -> None:
 
 
 async def move_partitions(client: Client, moves: Mapping[TopicPartition, Sequence[int] | None]) -> None:
-    """Begin to move partitions to these brokers; None takes back a move, unless it has ended meanwhile."""
+    """Start to move partitions to these brokers; None cancels a move, unless it has ended meanwhile."""
     pending = list(moves.items())
     for begin in range(0, len(pending), MAX_MOVES):
         await _move(client, dict(pending[begin : begin + MAX_MOVES]))
@@ -170,7 +173,7 @@ async def _move(client: Client, moves: Mapping[TopicPartition, Sequence[int] | N
 
 
 async def list_moves(client: Client) -> dict[TopicPartition, OngoingPartitionReassignment]:
-    """The partitions that are on the move."""
+    """Return the partitions that are being reassigned."""
 
     async def attempt() -> ListPartitionReassignmentsResponse:
         connection = await client.controller()
@@ -190,7 +193,7 @@ async def list_moves(client: Client) -> dict[TopicPartition, OngoingPartitionRea
 
 
 class ElectionResult(NamedTuple):
-    """How the election of one partition ended; ELECTION_NOT_NEEDED if the right one leads already."""
+    """The result of the election for one partition; ELECTION_NOT_NEEDED if the right broker leads already."""
 
     partition: TopicPartition
     error: KafkaError | None
@@ -199,7 +202,7 @@ class ElectionResult(NamedTuple):
 async def elect_leaders(
     client: Client, partitions: Iterable[TopicPartition], election_type: int
 ) -> list[ElectionResult]:
-    """Have leaders elected; one line of outcome for each partition."""
+    """Make the controller elect leaders; return one result per partition."""
     topics = [
         TopicPartitions(topic=name, partitions=[one.partition for one in mine])
         for name, mine in _by_topic(partitions).items()

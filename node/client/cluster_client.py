@@ -1,9 +1,9 @@
-"""What every command needs of a cluster: connections by node, metadata, leaders and coordinators.
+"""The client of the command line and the REST API: connections, metadata, leaders, coordinators and retries.
 
-A command is short-lived, so nothing here runs in the background: metadata are asked when they are needed and
-again after an error that says that they are stale. Retriable errors are tried until the deadline of the
-client, which is that of the command or request it was made for; `until` gives the same cluster another one.
-An attempt never tries again by itself: `retry` stands only where an operation begins.
+A command is short, so nothing here runs in the background: metadata is requested when it is needed, and again
+after an error that says it is stale. Retriable errors are retried until the deadline of the client, which is
+that of the command or request it was made for; `until` returns the same cluster with another deadline. An
+attempt never retries by itself: `retry` is called only where an operation begins.
 """
 
 import asyncio
@@ -29,21 +29,22 @@ from ottla.node.wire.messages.metadata import (
 
 CLIENT_ID: Final = "ottla"
 DEFAULT_PORT: Final = 9092
-# How long an answer may be on its way: a node that waited for all of the given time answers after it.
+# Time that a response may take on the network: a node that waited for the whole timeout answers after it.
 ANSWER_WAY_S: Final = 0.5
-# A node that is up has taken a connection and told its versions within this time; then others are tried, too.
+# A node that is up accepts a connection and returns its API versions within this time; then others are tried
+# too.
 CONNECT_S: Final = 2.0
-# While there is no leader of the quorum, questions whose answer only one could change are asked no longer.
+# While the quorum has no leader, requests whose answer only a leader could change are not retried for longer.
 CUT_OFF_PATIENCE_S: Final = 1.0
 RETRY_PAUSE_S: Final = 0.1  # Kafka's retry.backoff.ms
 MAX_RETRY_PAUSE_S: Final = 1.0
-GROUP, TRANSACTION = 0, 1  # what has a coordinator, as FindCoordinator numbers it
+GROUP, TRANSACTION = 0, 1  # key types of FindCoordinator
 
 R = TypeVar("R")
 
 
 class Topic(NamedTuple):
-    """A topic as far as a client needs it."""
+    """The part of a topic's metadata that clients need."""
 
     name: str
     topic_id: bytes
@@ -51,22 +52,22 @@ class Topic(NamedTuple):
 
 
 class _Shared:
-    """State that all clients of one cluster share."""
+    """The state that all clients of one cluster share."""
 
     __slots__ = ("controller_id", "cut_off_since_ms", "has_answered")
 
     def __init__(self) -> None:
-        self.controller_id = -1  # the node that takes changes of metadata; -1: not known
+        self.controller_id = -1  # the node that accepts changes of metadata; -1: unknown
         self.cut_off_since_ms: int | None = None
         self.has_answered = False
 
 
-# Gives the result of work that calls its argument every millisecond or so, as a pool does.
+# Runs work that calls its argument every millisecond or so, as a pool does, and returns its result.
 Opening = Callable[[Callable[[Callable[[], None]], bool]], Awaitable[bool]]
 
 
 class Connect(Protocol):
-    """Makes a connection to a node, as `PeerClient.connect` does."""
+    """A function that connects to a node, such as `PeerClient.connect`."""
 
     def __call__(
         self, host: str, port: int, *, client_id: str, timeout_s: float
@@ -76,7 +77,7 @@ class Connect(Protocol):
 class Client:
     """The cluster behind some bootstrap addresses; an async context manager that closes its connections.
 
-    What is known of the cluster, and the connections, are shared by all clients that `until` made of one.
+    Connections and metadata are shared by all clients that `until` made from one.
     """
 
     def __init__(
@@ -88,53 +89,56 @@ class Client:
         on_end: "Callable[[Client], None] | None" = None,
         connect: Connect = PeerClient.connect,
     ) -> None:
-        """The deadline is `timeout_s` from now. `on_begin` is awaited before anything is asked of it.
+        """Set the deadline to `timeout_s` from now. `on_begin` is awaited before the first request.
 
-        `connect` makes its connections, with what they need of TLS.
+        `connect` opens connections, with their TLS settings.
         """
         self._dial = connect
         self._on_begin, self._on_end = on_begin, on_end
-        self.timeout_s = timeout_s  # what each operation of something that goes on for long is given
+        self.timeout_s = timeout_s  # for each operation of work that runs for long
         self.deadline = Deadline.after(timeout_s)
         self.topics: dict[str, Topic] = {}
-        self.opening: Opening | None = None  # where records are opened; None: on the loop, in turns
+        # Runs the opening of records; None: they are opened on the loop, in turns.
+        self.opening: Opening | None = None
         self.bootstrap = bootstrap
         self._endpoints: dict[int, tuple[str, int]] = {}
         self._shared = _Shared()
         self._connections: dict[tuple[str, int], PeerClient] = {}
-        self._connecting: dict[tuple[str, int], asyncio.Lock] = {}  # two that ask at once share a connection
-        self._silent: dict[tuple[str, int], KafkaError] = {}  # why there is no connection
+        # Concurrent requests to one address share a connection.
+        self._connecting: dict[tuple[str, int], asyncio.Lock] = {}
+        self._silent: dict[tuple[str, int], KafkaError] = {}  # the error of each address without a connection
 
     def until(self, deadline: Deadline) -> "Client":
-        """Return this client for work that ends at another deadline."""
+        """Return this client with another deadline."""
         other = copy.copy(self)
         other.deadline = deadline
         return other
 
     def renewed(self) -> "Client":
-        """Return this client for one more step of work that goes on for long, with the whole time for it."""
+        """Return this client with a new deadline after the whole timeout, for one more step of long work."""
         return self.until(Deadline.after(self.timeout_s))
 
     @property
     def has_answered(self) -> bool:
-        """Return whether any node has answered, so that the cluster is there."""
+        """Return True if any node has answered, so that the cluster exists."""
         return self._shared.has_answered
 
     @property
     def cut_off_since_ms(self) -> int | None:
-        """Since when the node that is asked hears no leader of the quorum, as `note_cut_off` was told."""
+        """Return when the node behind this client lost the leader of the quorum, as set by `note_cut_off`."""
         return self._shared.cut_off_since_ms
 
     def note_cut_off(self, since_ms: int | None) -> None:
-        """Remember that the node that is asked is cut off from the quorum since then, or is not (None).
+        """Remember since when the node behind this client is cut off from the quorum; None if it is not.
 
-        While it is, no leader, coordinator or broker comes or goes, so questions about them end soon.
+        While it is, no leader, coordinator or broker changes, so requests about them are not retried for
+        long.
         """
         self._shared.cut_off_since_ms = since_ms
 
     @property
     def silent_nodes(self) -> Mapping[str, KafkaError]:
-        """The nodes that take no connection, by name and address, each with its first reason."""
+        """Return the nodes that accept no connection, by name and address, each with its first error."""
         ids = {endpoint: node_id for node_id, endpoint in self._endpoints.items()}
         named = {
             f"node {ids[endpoint]} at {_address(endpoint)}" if endpoint in ids else _address(endpoint): error
@@ -144,14 +148,15 @@ class Client:
 
     @property
     def remaining_s(self) -> float:
-        """How long a request may still take."""
+        """Return the seconds that a request may still take."""
         return self.deadline.remaining_s
 
     @property
     def remaining_ms(self) -> int:
-        """Milliseconds that a request may still take, for its timeout field; at least 1.
+        """Return the milliseconds that a request may still take, for its timeout field; at least 1.
 
-        A little less than there is, so that the node's own word about what it waited for comes in time.
+        It is a little less than the time left, so that the node's own response about its wait arrives in
+        time.
         """
         remaining_s = self.deadline.remaining_s
         return max(1, int((remaining_s - min(ANSWER_WAY_S, remaining_s / 10)) * 1000))
@@ -177,13 +182,14 @@ class Client:
     # ---- connections ------------------------------------------------------------------------------
 
     async def any_node(self) -> PeerClient:
-        """A connection to whichever node answers first of all that are known."""
+        """Return a connection to the first known node that answers."""
         for endpoint, connection in self._connections.items():
             if connection.is_open and (endpoint in self.bootstrap or endpoint in self._endpoints.values()):
                 return connection
         failures: dict[tuple[str, int], KafkaError] = {}
         endpoints = list(dict.fromkeys((*self.bootstrap, *self._endpoints.values())))
-        # One that is silent leaves the others their share of the time, and is asked again when all are.
+        # A node that does not answer leaves the others their share of the time; it is tried again when none
+        # answered.
         for limit_s in (CONNECT_S, self.deadline.remaining_s):
             asked = [one for one in endpoints if one not in failures or _is_of_time(failures[one])]
             for place, endpoint in enumerate(asked):
@@ -196,7 +202,7 @@ class Client:
         raise _nobody(failures)
 
     async def node(self, node_id: int) -> PeerClient:
-        """A connection to one node of the cluster."""
+        """Return a connection to one node of the cluster."""
         if node_id not in self._endpoints:
             await self.refresh([])
         if node_id not in self._endpoints:
@@ -206,7 +212,7 @@ class Client:
         return await self._connect(self._endpoints[node_id])
 
     async def controller(self) -> PeerClient:
-        """A connection to the node that takes changes of metadata."""
+        """Return a connection to the node that accepts changes of metadata."""
         if self._shared.controller_id not in self._endpoints:
             await self.refresh([])
         if self._shared.controller_id not in self._endpoints:
@@ -214,18 +220,18 @@ class Client:
         return await self._connect(self._endpoints[self._shared.controller_id])
 
     async def node_id_of(self, connection: PeerClient) -> int:
-        """Which node a connection leads to; -1 for one that has left the cluster."""
+        """Return the id of the node that a connection leads to; -1 if it has left the cluster."""
         if not self._endpoints:
             await self.refresh([])
         named = ((f"{host}:{port}", node_id) for node_id, (host, port) in self._endpoints.items())
         return next((node_id for name, node_id in named if name == connection.peer), -1)
 
     async def coordinator(self, group_id: str) -> PeerClient:
-        """A connection to the coordinator of a group."""
+        """Return a connection to the coordinator of a group."""
         return await self._coordinator(group_id, GROUP, f"group {group_id}")
 
     async def transaction_coordinator(self, transactional_id: str) -> PeerClient:
-        """A connection to the coordinator of a transactional id."""
+        """Return a connection to the coordinator of a transactional id."""
         subject = f"transactional id {transactional_id}"
         return await self._coordinator(transactional_id, TRANSACTION, subject)
 
@@ -235,7 +241,7 @@ class Client:
     async def _find_coordinator(self, key: str, key_type: int, subject: str) -> tuple[str, int]:
         request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
         connection = await self.any_node()
-        # A node may make the internal topic first, which it cannot while there is no leader of the quorum.
+        # A node may create the internal topic first, which is impossible while the quorum has no leader.
         limit = self.deadline if self.cut_off_since_ms is None else self.deadline.within(CONNECT_S)
         response = await connection.request(request, FindCoordinatorResponse, timeout_s=limit.remaining_s)
         if not response.coordinators:  # before version 4
@@ -256,7 +262,8 @@ class Client:
                         *endpoint, client_id=CLIENT_ID, timeout_s=(deadline or self.deadline).remaining_s
                     )
                 except KafkaError as error:
-                    self._silent.setdefault(endpoint, error)  # the last attempt may have had no time at all
+                    # The first error says more: the last attempt may have had no time left.
+                    self._silent.setdefault(endpoint, error)
                     raise
                 self._silent.pop(endpoint, None)
                 self._shared.has_answered = True
@@ -268,7 +275,7 @@ class Client:
     async def refresh(
         self, names: Sequence[str] | None, *, may_create: bool = False, with_operations: bool = False
     ) -> MetadataResponse:
-        """Ask for metadata of topics (None: all) and remember nodes and leaders."""
+        """Request the metadata of topics (None: all), and remember nodes and leaders."""
         topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(
             topics=topics,
@@ -281,9 +288,9 @@ class Client:
         return response
 
     def learn(self, response: MetadataResponse) -> None:
-        """Remember the nodes of the cluster, and the leaders of the topics that are in the answer."""
+        """Remember the nodes of the cluster, and the leaders of the topics in the response."""
         self._shared.has_answered = True
-        self._endpoints.clear()  # in place: whoever has the same client with another deadline knows it, too
+        self._endpoints.clear()  # in place: copies of this client with other deadlines share the dictionary
         self._endpoints |= {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         self._shared.controller_id = response.controller_id
         for topic in response.topics:
@@ -297,7 +304,7 @@ class Client:
             self.topics[name] = Topic(name, topic.topic_id, leaders)
 
     async def topic(self, name: str, *, may_create: bool = False) -> Topic:
-        """A topic of which some partition has a leader; waits for one that is just being made."""
+        """Return a topic with a leader for at least one partition; wait for one that is being created."""
         return await self.retry(lambda: self._topic(name, may_create))
 
     async def _topic(self, name: str, may_create: bool) -> Topic:
@@ -308,7 +315,7 @@ class Client:
         found = next((topic for topic in response.topics if topic.name == name), None)
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else found.error_code
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and may_create:
-            code = ErrorCode.LEADER_NOT_AVAILABLE  # it is being made
+            code = ErrorCode.LEADER_NOT_AVAILABLE  # it is being created
         check(code, None, f"topic {name}")
         known = self.topics[name]
         if not known.leaders:
@@ -322,11 +329,11 @@ class Client:
         return known
 
     async def topic_as_it_is(self, name: str) -> Topic:
-        """A topic as of now, also where some partition has no leader (-1)."""
+        """Return the current metadata of a topic, even if some partitions have no leader (-1)."""
         return await self.retry(lambda: self.look_up_topic(name))
 
     async def look_up_topic(self, name: str) -> Topic:
-        """The same, asked once: for an attempt that is tried again as a whole."""
+        """Return the current metadata of a topic by one request, for attempts that are retried as a whole."""
         response = await self.refresh([name])
         found = next((topic for topic in response.topics if topic.name == name), None)
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else found.error_code
@@ -334,10 +341,10 @@ class Client:
         return self.topics[name]
 
     async def leader_id(self, partition: TopicPartition) -> int:
-        """The node that leads a partition, asked once where none is known.
+        """Return the leader of a partition; refresh the metadata once if it is unknown.
 
-        LEADER_NOT_AVAILABLE if nobody does, UNKNOWN_TOPIC_OR_PARTITION if the topic has no such one. Other
-        partitions of the topic may be without a leader.
+        LEADER_NOT_AVAILABLE if it has no leader, UNKNOWN_TOPIC_OR_PARTITION if the topic has no such
+        partition. Other partitions of the topic may be without a leader.
         """
         known = self.topics.get(partition.topic)
         leader = -1 if known is None else known.leaders.get(partition.partition, -1)
@@ -347,17 +354,17 @@ class Client:
         return leader_in(topic, partition)
 
     def forget(self, topic: str) -> None:
-        """What is known of a topic is stale."""
+        """Drop the metadata of a topic, which is stale."""
         self.topics.pop(topic, None)
 
     def forget_all(self) -> None:
-        """What is known of the cluster may be stale; connections stay."""
+        """Drop all metadata, which may be stale; keep the connections."""
         self.topics.clear()
         self._endpoints.clear()
         self._shared.controller_id = -1
 
     def topic_name(self, name: str, topic_id: bytes) -> str:
-        """The name in an answer that gives a name in old versions and an id in new ones."""
+        """Return the topic of a response that has a name in old versions and an id in new ones."""
         if name or topic_id == ZERO_UUID:
             return name
         return next((topic.name for topic in self.topics.values() if topic.topic_id == topic_id), "")
@@ -365,10 +372,11 @@ class Client:
     # ---- retries ----------------------------------------------------------------------------------
 
     async def retry(self, attempt: Callable[[], Awaitable[R]]) -> R:
-        """The result of `attempt`, tried again after retriable errors until the deadline.
+        """Return the result of `attempt`, which is retried after retriable errors until the deadline.
 
-        A cluster that never answered is not waited for; one that did may be starting again. What a node
-        that is cut off from the quorum shows stays as it is: what depends on it is not waited for either.
+        A cluster that never answered is not waited for; one that did may be restarting. The metadata of a
+        node that is cut off from the quorum does not change, so errors that depend on it are not retried for
+        long either.
         """
         pause_s = RETRY_PAUSE_S
         begun = self.deadline.within(CUT_OFF_PATIENCE_S)
@@ -378,12 +386,12 @@ class Client:
                 return await attempt()
             except KafkaError as error:
                 if error.code in (ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION):
-                    self._shared.controller_id = -1  # another node may be it by now
+                    self._shared.controller_id = -1  # another node may be the controller by now
                 if error.code is ErrorCode.NETWORK_EXCEPTION:
-                    self.topics.clear()  # and others may lead what the one that is gone has led
+                    self.topics.clear()  # and others may lead the partitions of the node that is gone
                 final = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 final = final or (error.code is ErrorCode.NETWORK_EXCEPTION and not self.has_answered)
-                # A change needs the controller only: there may be one again at any time.
+                # A change needs only the controller, which may be elected at any time.
                 stays = self.cut_off_since_ms is not None and error.code is not ErrorCode.NOT_CONTROLLER
                 deadline = begun if stays else self.deadline
                 is_retriable = error.code.retriable
@@ -401,12 +409,12 @@ def _address(endpoint: tuple[str, int]) -> str:
 
 
 def _is_of_time(error: KafkaError) -> bool:
-    """Return whether more time might have helped: the connection was not refused."""
+    """Return True if more time might have helped: the connection was not refused."""
     return error.code is ErrorCode.REQUEST_TIMED_OUT or " within " in error.detail
 
 
 def _nobody(failures: Mapping[tuple[str, int], KafkaError]) -> KafkaError:
-    """Return one error for a cluster of which no node can be reached; it names all that were tried."""
+    """Return one error for a cluster without a reachable node; it names every address that was tried."""
     if not failures:
         return KafkaError(ErrorCode.NETWORK_EXCEPTION, "no address of a node is known")
     first, *others = failures.items()
@@ -417,7 +425,7 @@ def _nobody(failures: Mapping[tuple[str, int], KafkaError]) -> KafkaError:
 
 
 def leader_in(topic: Topic, partition: TopicPartition) -> int:
-    """The leader of a partition as the metadata of its topic say; KafkaError if there is none."""
+    """Return the leader of a partition from the metadata of its topic; KafkaError if it has none."""
     leader = topic.leaders.get(partition.partition)
     if leader is None:
         raise unknown_partition(topic, partition.partition)
@@ -427,7 +435,7 @@ def leader_in(topic: Topic, partition: TopicPartition) -> int:
 
 
 def unknown_partition(topic: Topic, number: int) -> KafkaError:
-    """The error for a partition that a topic does not have."""
+    """Return the error for a partition that a topic does not have."""
     return KafkaError(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         f"topic '{topic.name}' has no partition {number}; it has {len(topic.leaders)}, counted from 0",
@@ -435,7 +443,7 @@ def unknown_partition(topic: Topic, number: int) -> KafkaError:
 
 
 def check(error_code: int, message: str | None, subject: str) -> None:
-    """Raise what a field of an answer says, with the server's own words if there are any."""
+    """Raise KafkaError for the error code of a response, with the server's message if it has one."""
     if error_code == 0:
         return
     try:
@@ -448,24 +456,24 @@ def check(error_code: int, message: str | None, subject: str) -> None:
         ) from None
     if not message:
         raise KafkaError(code, sentence_of(code, subject))
-    # The server's sentence often leaves out what it speaks of.
+    # The server's message often does not name its subject.
     name = re.escape(subject.rpartition(" ")[2])
     is_named = re.search(rf"(?<![\w.-]){name}(?![\w-])", message) is not None
     raise KafkaError(code, message if is_named else f"{subject_of(subject)}: {message}")
 
 
 def only(answers: Sequence[R], subject: str) -> R:
-    """The one answer to what was asked about one thing; INVALID_REQUEST if there is none or more."""
+    """Return the single answer to a request about one subject; INVALID_REQUEST if there is none or more."""
     if len(answers) != 1:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"the server gave {len(answers)} answers about {subject_of(subject)} instead of one",
+            f"the server returned {len(answers)} answers about {subject_of(subject)} instead of one",
         )
     return answers[0]
 
 
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:
-    """`host:port,host,[::1]:port` as addresses; ValueError with a sentence."""
+    """Parse `host:port,host,[::1]:port` into addresses; ValueError with a sentence."""
     addresses: list[tuple[str, int]] = []
     if "://" in text:
         scheme = text.partition("://")[0].rpartition(",")[2].strip()

@@ -1,4 +1,4 @@
-"""Whether a cluster is well: brokers, and the partitions with which something is wrong."""
+"""The health of a cluster: its brokers, and the partitions that have a problem."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -18,12 +18,12 @@ from ottla.node.wire.messages.describe_configs import (
 from ottla.node.wire.messages.metadata import MetadataResponseTopic
 
 MIN_ISR: Final = "min.insync.replicas"
-# Topics of one DescribeConfigs: an answer has a line for each, and is made without a pause.
+# Topics per DescribeConfigs request: the response has a line for each, and is built without a pause.
 TOPICS_OF_A_REQUEST: Final = 500
 
 
 class PartitionState(NamedTuple):
-    """A partition as the metadata have it; `coming` are replicas that a move adds."""
+    """The metadata of a partition; `coming` are the replicas that a reassignment adds."""
 
     partition: TopicPartition
     leader: int
@@ -34,12 +34,12 @@ class PartitionState(NamedTuple):
 
     @property
     def is_under_replicated(self) -> bool:
-        """As Apache Kafka counts: replicas that are just being added are not missed."""
+        """Return True if too few replicas are in sync; as in Apache Kafka, new replicas are not missing."""
         return len(self.isr) < len(set(self.replicas) - set(self.coming))
 
 
 class Health(NamedTuple):
-    """The partitions of each kind of trouble, sorted; one may be in several."""
+    """The partitions with each kind of problem, sorted; a partition may have several."""
 
     controller_id: int
     brokers: Sequence[DescribeClusterBroker]
@@ -47,31 +47,30 @@ class Health(NamedTuple):
     partitions: int
     leaderless: Sequence[TopicPartition]  # Kafka's OfflinePartitionsCount
     under_replicated: Sequence[TopicPartition]
-    under_min_isr: Sequence[TopicPartition]  # producers with acks=all are refused
-    offline: Sequence[TopicPartition]  # with a replica on a broker or a directory that is down
+    under_min_isr: Sequence[TopicPartition]  # writes with acks=all are rejected
+    offline: Sequence[TopicPartition]  # a replica is on a broker or a directory that is down
     unclean: Sequence[TopicPartition]  # only an unclean election could give them a leader now
-    replicas: Mapping[int, int]  # by broker, as the two that follow
+    replicas: Mapping[int, int]  # by broker, as the next two
     in_sync: Mapping[int, int]
     leads: Mapping[int, int]
-    cut_off_since_ms: int | None = None  # of the node that answered: all of this is as old as that
+    cut_off_since_ms: int | None = None  # of the node that answered: the whole report is as old as that
     crowded: Sequence[TopicPartition] = ()  # in fewer racks than they could be
-    lacking: Mapping[TopicPartition, Set[int]] = MappingProxyType({})  # whom those with a trouble lack
+    # The brokers that a partition with a problem lacks.
+    lacking: Mapping[TopicPartition, Set[int]] = MappingProxyType({})
 
     def is_explained_by(self, down: Iterable[int], partition: TopicPartition) -> bool:
-        """Return whether these brokers are all that a partition lacks."""
+        """Return True if these brokers are all that a partition lacks."""
         lacking = self.lacking.get(partition, frozenset())
         return bool(lacking) and lacking <= set(down)
 
     @property
     def is_healthy(self) -> bool:
-        """Nothing is wrong with any partition, no broker that is registered is missing, and this is no old
-        picture.
-        """
+        """Return True if no partition has a problem, all brokers run, and the metadata are current."""
         return self.reason is None
 
     @property
     def reason(self) -> str | None:
-        """Why the cluster is not healthy, in a sentence; None if it is."""
+        """Return the reason why the cluster is not healthy, in a sentence; None if it is."""
         if self.cut_off_since_ms is not None:
             return cut_off_sentence(self.cut_off_since_ms)
         troubles = [
@@ -104,7 +103,7 @@ def assess(
     *,
     cut_off_since_ms: int | None = None,
 ) -> Health:
-    """Sort the troubles. `min_isr` by topic; of a topic that is not there 1 is taken."""
+    """Sort partitions by their problems. `min_isr` is by topic; a missing topic counts as 1."""
     living = {one.broker_id for one in brokers if not one.is_fenced}
     states = sorted(partitions)
     return Health(
@@ -114,7 +113,7 @@ def assess(
         len(states),
         [one.partition for one in states if one.leader < 0],
         [one.partition for one in states if one.is_under_replicated],
-        # A topic with fewer replicas than it asks for in sync does with what it has, as Apache Kafka's.
+        # As in Apache Kafka, a topic needs no more replicas in sync than it has.
         [
             one.partition
             for one in states
@@ -132,14 +131,14 @@ def assess(
 
 
 def _lacking(one: PartitionState) -> frozenset[int]:
-    """Return the brokers by which a partition would be well; without a leader, those that could lead it."""
+    """Return the brokers that a partition misses; if it has no leader, those that could lead it."""
     if one.leader < 0:
-        return frozenset(one.isr or one.offline)  # eligible replicas are not in the metadata
+        return frozenset(one.isr or one.offline)  # Metadata responses lack the eligible leader replicas
     return frozenset(one.replicas) - frozenset(one.isr) - frozenset(one.coming)
 
 
 def _crowded(states: Sequence[PartitionState], racks: Mapping[int, str | None]) -> list[TopicPartition]:
-    """Return the partitions that are in fewer racks than they could be; none unless each broker has one."""
+    """Return the partitions that are in fewer racks than possible; none unless each broker has a rack."""
     if not all(racks.values()):
         return []
     most = len(set(racks.values()))
@@ -151,25 +150,25 @@ def _crowded(states: Sequence[PartitionState], racks: Mapping[int, str | None]) 
 
 
 def _needs_unclean_election(one: PartitionState, living: set[int]) -> bool:
-    """No leader, nobody in sync is there, but another replica is: it lacks records that were acknowledged."""
+    """Return True if there is no leader and no live replica in sync, but a live one without all records."""
     up = living - set(one.offline)
     return one.leader < 0 and not up & set(one.isr) and bool(up & set(one.replicas))
 
 
 async def cluster_health(client: Client) -> Health:
-    """Ask for all of it; topics with every replica in sync are not asked what they need."""
+    """Return the health of the cluster; `min.insync.replicas` is requested only if a replica lags."""
     topics = await topic_admin.describe_topics(client, None)
     states = await _states_of(client, topics)
     unsure = sorted({one.partition.topic for one in states if len(one.isr) < len(one.replicas)})
     min_isr = await min_isr_of(client, unsure, topics)
-    # Asked again at the end: a node that was cut off meanwhile gave an old picture.
+    # Requested last: if the node was cut off meanwhile, the rest is out of date.
     cluster = await cluster_admin.describe_cluster(client)
     since_ms = cluster.cut_off_since_ms if cluster.cut_off_since_ms >= 0 else None
     return assess(cluster.controller_id, cluster.brokers, states, min_isr, cut_off_since_ms=since_ms)
 
 
 async def partition_states(client: Client) -> list[PartitionState]:
-    """Return all partitions of the cluster as the metadata have them."""
+    """Return the metadata of all partitions of the cluster."""
     return await _states_of(client, await topic_admin.describe_topics(client, None))
 
 
@@ -193,7 +192,7 @@ async def _states_of(client: Client, topics: Sequence[MetadataResponseTopic]) ->
 async def min_isr_of(
     client: Client, names: Sequence[str], topics: Sequence[MetadataResponseTopic]
 ) -> dict[str, int]:
-    """What `min.insync.replicas` each of these topics has; of one that is just deleted nothing."""
+    """Return `min.insync.replicas` of each of these topics; a topic that is being deleted is left out."""
     there = {topic.name for topic in topics}
     found: dict[str, int] = {}
     wanted = [name for name in names if name in there]

@@ -1,4 +1,4 @@
-"""Names the right on the cluster that a login lacks, since not every server does."""
+"""Names the right on the cluster that a client lacks, since not every server does."""
 
 import re
 from collections.abc import Awaitable
@@ -14,7 +14,7 @@ _NAMES_IT: Final = re.compile(r"needs [A-Z_]+ permission")
 
 
 def check_right(error_code: int, message: str | None, subject: str, right: AclOperation) -> None:
-    """Raise what a field of an answer says, as `check` does; a refusal says which right is missing."""
+    """Raise KafkaError for an error code, as `check` does; an authorization error names the missing right."""
     if error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED and not _NAMES_IT.search(message or ""):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
@@ -24,9 +24,9 @@ def check_right(error_code: int, message: str | None, subject: str, right: AclOp
 
 
 async def for_a_change(asked: Awaitable[R], right: AclOperation) -> R:
-    """Return what was asked for; where that is refused, name the right for the change that is to follow.
+    """Return an answer that is needed for a change; if it is denied, name the right that the change needs.
 
-    Who may change something may also look at it, so the right to look is not the one to grant.
+    The right to change something includes the right to see it, so the latter is not the one to grant.
     """
     try:
         return await asked
@@ -38,7 +38,7 @@ async def for_a_change(asked: Awaitable[R], right: AclOperation) -> R:
 
 
 def error_of(error_code: int, message: str | None, subject: str, right: AclOperation) -> KafkaError | None:
-    """Return what `check_right` raises, None where it raises nothing."""
+    """Return the error that `check_right` would raise; None if it would raise none."""
     try:
         check_right(error_code, message, subject, right)
     except KafkaError as error:

@@ -1,4 +1,4 @@
-"""The settings of topics, brokers and groups, many resources at a time, with where each value comes from."""
+"""The settings of topics, brokers and groups, many resources at a time, with the source of each value."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -20,14 +20,14 @@ from ottla.node.wire.messages.incremental_alter_configs import (
 )
 
 SET, DELETE, APPEND, SUBTRACT = range(4)  # operations of IncrementalAlterConfigs
-BROKER: Final = 4  # what has settings, as Kafka numbers it
-MAX_RESOURCES: Final = 500  # of one request: an answer of some megabytes
+BROKER: Final = 4  # type of a resource of DescribeConfigs
+MAX_RESOURCES: Final = 500  # per request: the response has some megabytes
 
 Settings = Sequence[DescribeConfigsResourceResult]
 
 
 class ConfigChange(NamedTuple):
-    """One setting is set or given back to its default, or a list gets or loses entries."""
+    """A setting with its new value, one that is reset, or a list that gets or loses entries."""
 
     name: str
     operation: int
@@ -35,12 +35,12 @@ class ConfigChange(NamedTuple):
 
 
 def config_of_broker(broker_id: int) -> ConfigResource:
-    """What one broker is configured with, whoever said so."""
+    """Return the resource of one broker: all its settings, whatever their source."""
     return ConfigResource(BROKER, "broker", str(broker_id))
 
 
 def config_of_all_brokers() -> ConfigResource:
-    """What was set for all brokers while they ran; nothing else."""
+    """Return the resource of the dynamic default settings of all brokers."""
     return ConfigResource(BROKER, "broker", "")
 
 
@@ -51,9 +51,10 @@ async def describe_resources(
     with_documentation: bool = False,
     may_be_gone: bool = False,
 ) -> dict[ConfigResource, Settings]:
-    """The settings of each, sorted by name, with their synonyms. A broker is asked about itself.
+    """Return the settings of each resource, sorted by name, with their synonyms. A broker is asked for its
+    own.
 
-    KafkaError of the first resource that has one; a topic that is not there is one unless it `may_be_gone`.
+    KafkaError of the first resource that has one; a missing topic is an error unless it `may_be_gone`.
     """
     found: dict[ConfigResource, Settings] = {}
     by_node: dict[int | None, list[ConfigResource]] = {}
@@ -67,7 +68,7 @@ async def describe_resources(
 
 
 def _node_of(resource: ConfigResource) -> int | None:
-    """The node that speaks for itself; None: any will do."""
+    """Return the node that must be asked about a resource; None: any node."""
     return int(resource.name) if resource.kind == BROKER and resource.name else None
 
 
@@ -89,7 +90,7 @@ async def _describe(
     )
 
     async def attempt() -> DescribeConfigsResponse:
-        # The controller has what was answered for last; other nodes hear of it a moment later.
+        # The controller has every acknowledged change; other nodes apply it a moment later.
         connection = await (client.controller() if node_id is None else client.node(node_id))
         response = await connection.request(request, DescribeConfigsResponse, timeout_s=client.remaining_s)
         for one in response.results:
@@ -109,9 +110,10 @@ async def _describe(
 async def change_configs(
     client: Client, changes: Mapping[ConfigResource, Sequence[ConfigChange]], *, only_check: bool
 ) -> dict[ConfigResource, KafkaError]:
-    """Change settings: all of a resource or none. The resources whose changes were refused, and why.
+    """Change settings, all or none per resource. Return the resources whose changes were rejected, with the
+    errors.
 
-    One broker is told by itself: only it may know what is allowed there.
+    The changes of one broker are sent to it: only it can validate them.
     """
     refused: dict[ConfigResource, KafkaError] = {}
     by_node: dict[int | None, dict[ConfigResource, Sequence[ConfigChange]]] = {}
@@ -168,6 +170,6 @@ async def _change(
 async def change_config(
     client: Client, of: ConfigResource, changes: Sequence[ConfigChange], *, only_check: bool = False
 ) -> None:
-    """The same for one resource; KafkaError if its changes are refused."""
+    """Change the settings of one resource; KafkaError if the changes are rejected."""
     for error in (await change_configs(client, {of: changes}, only_check=only_check)).values():
         raise error

@@ -1,7 +1,7 @@
-"""Records out of partitions: fetches from all their leaders in rounds, the consumer behind `ottla consume`.
+"""A consumer of partitions that fetches from all their leaders in rounds, for `ottla consume` and others.
 
-A round asks every leader at once and waits until each has answered, at most `FETCH_WAIT_MS` with nothing new.
-Between two rounds nothing runs, so the caller may change the partitions or speak to a group there.
+A round asks every leader at once and waits until each has answered, at most `FETCH_WAIT_MS` if there are no
+new records. Nothing runs between two rounds, so the caller may change the partitions or call a group there.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ FETCH_WAIT_MS: Final = 500  # Kafka's fetch.max.wait.ms
 FETCH_MAX_BYTES: Final = 8 * 1024 * 1024
 PARTITION_MAX_BYTES: Final = 1024 * 1024  # Kafka's max.partition.fetch.bytes
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-RECORDS_AT_ONCE: Final = 500  # between two turns of the loop: some 2 ms
+RECORDS_AT_ONCE: Final = 500  # records opened in one turn of the loop: some 2 ms
 
 
 class FetchLimits(NamedTuple):
-    """How much one round takes of each leader, and how long it waits where there is nothing.
+    """The limits of one round: what it takes from each leader, and how long it waits if there is nothing.
 
-    Of each partition it opens at most `max_records`, and no more of any once what it has taken of all has
-    `max_record_bytes`: the other partitions come with the next rounds.
+    It opens at most `max_records` of each partition, and stops when the records of all partitions reach
+    `max_record_bytes`: the other partitions are returned by the next rounds.
     """
 
     wait_ms: int = FETCH_WAIT_MS
@@ -47,15 +47,15 @@ class FetchLimits(NamedTuple):
     max_window_bytes: int = MAX_ZSTD_WINDOW_BYTES
 
 
-# For callers that open record by record on the loop that answers everybody: short rounds. Many of them may be
-# in the middle of a batch; levels of zstd up to 19 need no larger window.
+# For callers that open records on the loop that serves all clients: short rounds. Many of them may be in the
+# middle of a batch at once; levels of zstd up to 19 need no larger window.
 SHORT_ROUNDS: Final = FetchLimits(
     FETCH_WAIT_MS, 1024 * 1024, 256 * 1024, 2_000, 2 * 1024 * 1024, 8 * 1024 * 1024
 )
 
 
 class Consumer:
-    """Reads partitions from given offsets; `positions` says where each goes on."""
+    """A consumer that reads partitions from given offsets; `positions` has the next offset of each."""
 
     def __init__(
         self,
@@ -65,23 +65,25 @@ class Consumer:
         limits: FetchLimits = FetchLimits(),
         gives_up: bool = True,
     ) -> None:
-        """With `gives_up` a partition that cannot be read for the timeout of the client ends it."""
+        """Create it. With `gives_up`, a partition that is unreadable for the timeout of the client is an
+        error.
+        """
         self.positions: dict[TopicPartition, int] = {}
         self._client = client
         self._gives_up = gives_up
         self._limits = limits
         self._isolation = READ_COMMITTED if read_committed else READ_UNCOMMITTED
-        self.problems: dict[TopicPartition, KafkaError] = {}  # why the last round had nothing of these
+        self.problems: dict[TopicPartition, KafkaError] = {}  # partitions that the last round could not read
         self._failing_since_s: dict[TopicPartition, float] = {}
         # Records that were fetched and not returned yet, valid while they begin at the partition's position.
         self._kept: dict[TopicPartition, RecordCursor] = {}
 
     async def fetch(self, deadline: Deadline | None = None) -> list[tuple[TopicPartition, list[Record]]]:
-        """The next records of whatever partitions have some, with positions moved behind them.
+        """Return the next records of all partitions that have some, and move the positions behind them.
 
-        Partitions that cannot be read now stand in `problems`; the others are read. Without a deadline the
-        round has the whole time of the client. What is left of a batch of very many records comes in the next
-        rounds, with what the other partitions have meanwhile.
+        Partitions that are unreadable now are in `problems`; the others are read. Without a deadline the
+        round has the whole timeout of the client. The rest of a batch of very many records is returned by the
+        next rounds, together with new records of the other partitions.
         """
         client = self._client.renewed() if deadline is None else self._client.until(deadline)
         kept = {
@@ -128,7 +130,7 @@ class Consumer:
         return fetched
 
     def lasting(self, seconds: float) -> dict[TopicPartition, KafkaError]:
-        """Return the partitions that could not be read for longer than this, with the last reasons."""
+        """Return the partitions that were unreadable for longer than this, with the last error of each."""
         now_s = time.monotonic()
         return {
             one: error for one, error in self.problems.items() if now_s - self._failing_since_s[one] > seconds
@@ -137,16 +139,16 @@ class Consumer:
     async def _bear(
         self, problems: Mapping[TopicPartition, KafkaError], deadline: Deadline, *, has_found: bool
     ) -> None:
-        """Stale metadata and lost leaders are asked again, other errors end it."""
+        """Refresh metadata after stale metadata and lost leaders; raise any other error."""
         now_s = time.monotonic()
-        # Since when each of them could not be read: what lasts for longer than the timeout ends it.
+        # An error that lasts for longer than the timeout is raised.
         self._failing_since_s = {one: self._failing_since_s.get(one, now_s) for one in problems}
         self.problems = dict(problems)
         final = {one: error for one, error in problems.items() if not may_pass(error)}
         if final:
             raise error_of(final)
         lasting = self.lasting(self._client.timeout_s)
-        if self._gives_up and lasting and not has_found:  # what was found is given first
+        if self._gives_up and lasting and not has_found:  # records that were found are returned first
             raise error_of(lasting)
         for partition in problems:
             self._client.forget(partition.topic)
@@ -164,7 +166,7 @@ class Consumer:
                 positions,
                 partition_max_bytes=self._limits.partition_max_bytes,
                 max_bytes=self._limits.max_bytes,
-                # The node answers when the time is nearly over, so that its answer still counts.
+                # Less than the time left, so that the answer arrives within it.
                 wait_ms=min(self._limits.wait_ms, client.remaining_ms // 2) if waits else 0,
                 isolation=self._isolation,
             )
@@ -187,10 +189,11 @@ class Consumer:
     async def _take(
         self, partition: TopicPartition, cursor: RecordCursor, deadline: Deadline, room: "_Room"
     ) -> list[Record]:
-        """The next records of what was fetched, as many as a round may have; the rest is kept for the next.
+        """Return the next records of a cursor, up to the limits of a round; keep the rest for the next round.
 
-        A partition that is read in part comes first in the next round, so that few hold opened records at a
-        time. An error behind the first record is kept, too: it is met again where it is.
+        A partition that is read in part comes first in the next round, so that few of them hold opened
+        records at a time. An error behind the first record is kept too: the next round meets it at its
+        offset.
         """
         self._kept.pop(partition, None)
         if room.left_bytes <= 0:
@@ -224,11 +227,12 @@ class Consumer:
     async def _pass_hole(
         self, client: Client, leader: int, partition: TopicPartition, data: PartitionData
     ) -> None:
-        """Go on behind offsets at the end of a log that no record has any more, as after compaction.
+        """Skip offsets at the end of a log that have no record any more, as after compaction.
 
-        Only by an answer without any bytes, which others have not filled: the first batch of an answer leaves
-        however large it is. Apache Kafka's is empty, too, while old segments come from elsewhere (KIP-405);
-        those at the end are the leader's own, so it is asked for the last offset.
+        Only a response without any bytes proves such a gap, since other partitions did not use up its size:
+        its first batch is sent however large it is. Apache Kafka's response is also empty while old segments
+        come from remote storage (KIP-405). The segments at the end are the leader's own, so it is asked for
+        the last offset.
         """
         end = self._visible_end(data)
         if end <= self.positions[partition] or data.preferred_read_replica >= 0:
@@ -259,7 +263,7 @@ class _Room:
 def _taking(
     cursor: RecordCursor, records: list[Record], max_records: int, room: _Room
 ) -> Generator[None, None, bool]:
-    """Add the next records in steps of some milliseconds; the result is whether some may be left."""
+    """Add the next records in steps of some milliseconds; the result is True if some may be left."""
     for work, record in enumerate(cursor, 1):
         if record is not None:
             records.append(record)
@@ -272,7 +276,7 @@ def _taking(
 
 
 def _through(steps: Generator[None, None, bool], deadline: Deadline, pause: Callable[[], None]) -> bool:
-    """Go through the steps in a thread, until the deadline; True if some records may be left."""
+    """Run the steps in a thread until the deadline; return True if some records may be left."""
     while True:
         try:
             next(steps)
@@ -293,7 +297,7 @@ async def fetch_once(
     wait_ms: int = FETCH_WAIT_MS,
     isolation: int = READ_UNCOMMITTED,
 ) -> dict[TopicPartition, PartitionData]:
-    """What a node has for these partitions, from these offsets on; the errors inside are the caller's."""
+    """Return a node's response for these partitions at these offsets; its errors are left to the caller."""
     by_topic: dict[str, list[FetchPartition]] = {}
     for (name, number), offset in positions.items():
         wanted = FetchPartition(
@@ -325,6 +329,6 @@ async def fetch_once(
 
 
 def records_in(data: PartitionData) -> memoryview:
-    """The bytes of an answer's batches; the last one may be torn."""
+    """Return the bytes of the batches in a response; the last batch may be torn."""
     assert not isinstance(data.records, Sequence) or isinstance(data.records, bytes | memoryview)
     return memoryview(data.records or b"")

@@ -1,6 +1,6 @@
-"""Dead letters of share groups (KIP-1191): what their headers say of the origin, and which are the record's.
+"""Dead letters of share groups (KIP-1191): the origin that their headers name, and the record's own headers.
 
-Anybody who may write to the topic may write such headers, so all of them are judged before they are believed.
+Any client that may write to the topic may write such headers, so all of them are validated first.
 """
 
 import re
@@ -23,7 +23,7 @@ from ottla.node.wire.dead_letter_headers import (
     TOPIC,
 )
 
-MAX_REASON: Final = 1_000  # characters; a server writes a sentence
+MAX_REASON: Final = 1_000  # characters
 _TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 _NUMBER: Final = re.compile(rb"[0-9]{1,19}")
 _MAX_INT32: Final = 2**31 - 1
@@ -31,7 +31,7 @@ _MAX_INT64: Final = 2**63 - 1
 
 
 class DeadLetter(NamedTuple):
-    """Where a record came from that a share group has given up, and why; None for what is not told."""
+    """The origin of a record that a share group gave up on, and the reason; None for missing headers."""
 
     group_id: str
     origin: TopicPartition
@@ -41,23 +41,23 @@ class DeadLetter(NamedTuple):
 
 
 class DeadLetterSettings(NamedTuple):
-    """Where a share group's dead letters go; None where they go nowhere."""
+    """The topic of a share group's dead letters; None if they are dropped."""
 
     topic: str | None
     copies_records: bool
 
 
 async def dead_letter_settings(client: Client, group_id: str) -> DeadLetterSettings:
-    """Return what a group's settings say of its dead letters; nothing by a server that knows of none."""
+    """Return a group's settings of dead letters; a server without KIP-1191 has none."""
     of = config_of_group(group_id)
     told = {one.name: one.value for one in (await describe_resources(client, [of]))[of]}
     return DeadLetterSettings(told.get(DEAD_LETTER_TOPIC) or None, told.get(COPIES_RECORDS) == "true")
 
 
 def dead_letter_of(headers: Iterable[tuple[str, bytes | None]]) -> DeadLetter | None:
-    """Return what the headers of a record say; None if they do not make a dead letter of it.
+    """Return the origin in the headers of a record; None if they do not describe a dead letter.
 
-    The last header of a name counts, as everywhere in Kafka.
+    If a name occurs twice its last header counts, as everywhere in Kafka.
     """
     told = {name: value for name, value in headers if name.startswith(PREFIX)}
     topic, group_id = _text(told.get(TOPIC)), _text(told.get(GROUP))
@@ -83,7 +83,7 @@ def own_headers(headers: Headers) -> Headers:
 
 
 def has_copy(letter: Record) -> bool:
-    """Return whether a letter has what its record had; one that has nothing of its own may be a mere note."""
+    """Return True if a dead letter has content of its record; without any, it may only name its origin."""
     return letter.key is not None or letter.value is not None or bool(own_headers(letter.headers))
 
 

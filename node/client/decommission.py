@@ -1,6 +1,6 @@
-"""How a broker leaves for good: what it holds moves to others, it is stopped, and it is forgotten.
+"""Decommissions a broker: its replicas move to others, it is stopped, and then unregistered.
 
-Nothing is remembered between the steps: whoever was interrupted asks again, and it goes on where it was.
+No state is kept between the steps: after an interruption the next call continues where the last one stopped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from ottla.node.wire.messages.metadata import MetadataResponseTopic
 
 
 class Move(NamedTuple):
-    """A partition, the brokers that have it and those that shall."""
+    """A partition with its brokers before and after the move."""
 
     partition: TopicPartition
     before: Sequence[int]
@@ -30,7 +30,7 @@ class Move(NamedTuple):
 
 
 class Stage(Enum):
-    """How far a broker has come on its way out."""
+    """The stages of a decommission."""
 
     HOLDS = "holds replicas"
     EMPTY = "holds nothing, and still runs"
@@ -39,14 +39,14 @@ class Stage(Enum):
 
 
 class Progress(NamedTuple):
-    """Where a broker is on its way out, and the partitions of which it still has a replica."""
+    """The stage of a decommission, and the partitions of which the broker still has a replica."""
 
     stage: Stage
     held: Sequence[TopicPartition]
 
 
 async def plan(client: Client, broker_id: int) -> list[Move]:
-    """What has to move before a broker may go; Refused when it would not fit on the others."""
+    """Return the moves that empty a broker; Refused if its replicas would not fit on the others."""
     brokers = {one.broker_id: one for one in (await cluster_admin.describe_cluster(client)).brokers}
     topics = await topic_admin.describe_topics(client, None)
     ongoing = await cluster_admin.list_moves(client)
@@ -83,7 +83,7 @@ async def plan(client: Client, broker_id: int) -> list[Move]:
 def _check_can_be_copied(
     topics: Sequence[MetadataResponseTopic], broker_id: int, brokers: Mapping[int, DescribeClusterBroker]
 ) -> None:
-    """A partition that nobody leads cannot be copied: its records are only on brokers that are down."""
+    """Raise Refused for a partition without a leader: all its records are on brokers that are down."""
     for topic in topics:
         for one in topic.partitions:
             if broker_id in one.replica_nodes and one.leader_id < 0:
@@ -101,7 +101,7 @@ def _is_down(broker: DescribeClusterBroker | None) -> bool:
 
 
 async def check_may_leave(client: Client, broker_id: int) -> None:
-    """Refused for a broker that there is not, and for one that votes in the metadata quorum."""
+    """Raise Refused for a broker that does not exist, and for a voter of the metadata quorum."""
     cluster = await cluster_admin.describe_cluster(client)
     find_broker(cluster.brokers, broker_id)
     view = await describe_quorum(client)
@@ -113,9 +113,9 @@ async def check_may_leave(client: Client, broker_id: int) -> None:
 
 
 async def begin_moves(client: Client, broker_id: int) -> list[Move]:
-    """Have what a broker holds moved away; what was begun now, nothing if all is on its way already.
+    """Start to move all replicas off a broker; return the moves started now, none if all are under way.
 
-    A balance moves nothing to it from now on.
+    From now on a balance moves nothing to it.
     """
     moves = await plan(client, broker_id)
     await change_exclusion(client, EXCLUDED, broker_id, APPEND)
@@ -125,14 +125,14 @@ async def begin_moves(client: Client, broker_id: int) -> list[Move]:
 
 
 async def forget(client: Client, broker_id: int) -> None:
-    """Remove a broker that is stopped; one that gets its id later has its share of a balance."""
+    """Unregister a broker that is stopped; a later broker with its id is balanced like any other."""
     await cluster_admin.unregister_broker(client, broker_id)
     for setting in (EXCLUDED, NOT_LEADING):
         await change_exclusion(client, setting, broker_id, SUBTRACT)
 
 
 async def held_partitions(client: Client, broker_id: int) -> list[TopicPartition]:
-    """Of what a broker has a replica now."""
+    """Return the partitions of which a broker has a replica now."""
     return [
         TopicPartition(topic.name or "", one.partition_index)
         for topic in await topic_admin.describe_topics(client, None)
@@ -142,13 +142,13 @@ async def held_partitions(client: Client, broker_id: int) -> list[TopicPartition
 
 
 async def is_stopped(client: Client, broker_id: int) -> bool:
-    """Whether a broker is down: a living one would register again as soon as it is forgotten."""
+    """Return True if a broker is down: one that runs would register again as soon as it is unregistered."""
     cluster = await cluster_admin.describe_cluster(client)
     return all(one.broker_id != broker_id or one.is_fenced for one in cluster.brokers)
 
 
 async def progress(client: Client, broker_id: int) -> Progress:
-    """How far it is; Refused if there is no such broker, as when it is forgotten."""
+    """Return the progress of a decommission; Refused if there is no such broker, as at its end."""
     cluster = await cluster_admin.describe_cluster(client)
     found = find_broker(cluster.brokers, broker_id)
     held = await held_partitions(client, broker_id)
@@ -158,9 +158,9 @@ async def progress(client: Client, broker_id: int) -> Progress:
 
 
 async def go_on(client: Client, broker_id: int) -> Progress:
-    """Do the next thing that can be done now, and tell how far it is; to be asked until it is forgotten.
+    """Take the next step that is possible now and return the progress; call it until the stage is FORGOTTEN.
 
-    Refused if there is no such broker, so also by whoever asks once more.
+    Refused if there is no such broker, so also by a call after the last one.
     """
     known = await progress(client, broker_id)
     await check_may_leave(client, broker_id)

@@ -1,9 +1,9 @@
 """JSON that is stored as it was written: each number with its digits, each name of an object once.
 
-A float holds some 17 digits and forgets how it was written (1.10, -0), and of a name that comes twice a
-reader keeps one value. So what orjson read is taken only where it writes the same document again, up to space
-between its parts: that is nearly every document. Of the others numbers are kept as texts (`orjson.Fragment`).
-What cannot be kept is refused, and `json_refusal` says which field it is.
+A float holds some 17 digits and loses the notation (1.10, -0), and if a name is repeated a parser keeps one
+value. So orjson's result is used only if orjson writes the same document from it, whitespace aside, which is
+true of nearly every document. In the others numbers are kept as texts (`orjson.Fragment`). A document that
+cannot be kept is rejected, and `json_refusal` names the field.
 """
 
 import json
@@ -16,36 +16,35 @@ import orjson
 
 from ottla.node.client.json_refusal import refusal
 
-# orjson writes 254 levels, and json as many as the interpreter has room for, which anyone may set: so many,
-# then, whatever is set and wherever the caller stands.
+# orjson writes 254 levels, and json as many as the interpreter's stack allows, which differs by setting and
+# caller: this limit is independent of both.
 MAX_NESTING: Final = 500
-# Arrays, objects and values of a document: an empty object of two bytes takes 64, so a document of some
-# megabytes would take hundreds, and hold up every thread while it is read.
+# Arrays, objects and values of a document: an empty object of two bytes takes 64 in memory, so a document of
+# some megabytes would take hundreds, and block every thread while it is parsed.
 MAX_PARTS: Final = 500_000
-COMPARED_PARTS: Final = 50_000  # of each of many records, on a loop that answers others
-# To the end where it has none: so each byte is looked at once, whatever is sent.
+COMPARED_PARTS: Final = 50_000  # per record, since many are parsed on a loop that serves other clients
+# An unterminated text ends at the end of the document, so that any input is scanned once.
 _TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-MAX_INTEGER_DIGITS: Final = 4_000  # by default Python makes no int of more: its time is quadratic in them
+MAX_INTEGER_DIGITS: Final = 4_000  # Python's default limit for an int: its time is quadratic in the digits
 _MINUS_ZERO: Final = re.compile(rb"-0(?![0-9.eE])")
 _SPACE: Final = b" \t\r\n"
-# A figure or a point, and the sign and letter of an exponent, each by one byte.
+# Maps each byte to its kind: a digit or a point, the letter of an exponent, or any other.
 _KINDS: Final = bytes(
     ord("0") if chr(code) in "0123456789." else ord("e") if chr(code) in "eE" else ord(" ")
     for code in range(256)
 )
-_MANY_DIGITS: Final = b"0" * 17  # of 15 and a point each float gives back the same digits
+_MANY_DIGITS: Final = b"0" * 17  # a float returns the same digits for up to 15 and a point
 _MAYBE_EXPONENT: Final = b"0e"
 _EXPONENT: Final = re.compile(rb"[0-9][eE][+-]?[0-9]{3}")
-_EXACT_FLOATS: Final = 2.0**53  # a whole number below is a float of just this value
+_EXACT_FLOATS: Final = 2.0**53  # each integer below it has an exact float
 
 
 def load_json(document: bytes | bytearray) -> Any:
-    """Return what a JSON document says, for `dump_json` to write; ValueError, which names the field, if it
-    cannot be stored as it is, or has more than `MAX_PARTS`.
+    """Parse a JSON document for `dump_json`; ValueError with the field if it cannot be stored exactly.
 
-    Numbers that would change are an `orjson.Fragment`, whole numbers beyond 64 bits an int. Refused are
-    numbers with a point or exponent beyond the largest float, NaN, texts that have no UTF-8, and names that
-    come twice in an object: readers do not agree on them.
+    It may have up to `MAX_PARTS`. Numbers that would change become an `orjson.Fragment`, and integers beyond
+    64 bits an int. Rejected are numbers with a point or exponent beyond the largest float, NaN, texts that
+    have no UTF-8, and names that are repeated in an object, since parsers disagree about them.
     """
     check_parts(document)
     try:
@@ -54,7 +53,7 @@ def load_json(document: bytes | bytearray) -> Any:
         return _load_exactly(document, error)
     try:
         written = orjson.dumps(loaded)
-    except TypeError:  # more levels than it writes
+    except TypeError:  # more levels than orjson writes
         return loaded if _is_nested_deeper(loaded, MAX_NESTING) else _load_exactly(document, None)
     if written == document or written.translate(None, _SPACE) == document.translate(None, _SPACE):
         return loaded
@@ -62,7 +61,7 @@ def load_json(document: bytes | bytearray) -> Any:
 
 
 def check_parts(document: bytes | bytearray, limit: int = MAX_PARTS) -> None:
-    """Raise ValueError if a document has more than so many arrays, objects and values."""
+    """Raise ValueError if a document has more than `limit` arrays, objects and values."""
     if _parts_in(document) > limit and _parts_in(_TEXT.sub(b"", document)) > limit:
         raise ValueError(f"more than {limit:,} values")
 
@@ -72,24 +71,23 @@ def _parts_in(document: bytes | bytearray) -> int:
 
 
 def load_for_comparison(document: bytes | bytearray) -> Any:
-    """Return what a JSON document says, for `is_same_json`; ValueError if it is no JSON, or too large to look
-    into (`COMPARED_PARTS`).
+    """Parse a JSON document for `is_same_json`; ValueError if it is not JSON, or beyond `COMPARED_PARTS`.
 
-    Of a name that comes twice the last value is taken. NaN is taken, and equals nothing.
+    If a name is repeated its last value counts. NaN is accepted, and equals nothing.
     """
     check_parts(document, COMPARED_PARTS)
     if not _needs_decimals(document):
         try:
             return orjson.loads(document)
         except orjson.JSONDecodeError:
-            pass  # json takes NaN and halves of characters, which should hide no other field
+            pass  # json accepts NaN and lone surrogates, which should hide no other field
     return _load(document, _COMPARING)
 
 
 def is_same_json(one: Any, other: Any) -> bool:
-    """Return whether two values of `load_for_comparison` say the same, numbers by their exact value.
+    """Return True if two values of `load_for_comparison` are equal, numbers by their exact value.
 
-    It takes no more time than the digits need, whatever the exponents.
+    The time depends on the number of digits only, not on the exponents.
     """
     pairs = [(one, other)]
     while pairs:
@@ -108,10 +106,10 @@ def is_same_json(one: Any, other: Any) -> bool:
 
 
 def dump_json(content: Any) -> bytes:
-    """Compact JSON of what `load_json` gave; ValueError if it is nested deeper than `MAX_NESTING`."""
+    """Return compact JSON of a result of `load_json`; ValueError if it is nested beyond `MAX_NESTING`."""
     try:
         return orjson.dumps(content)
-    except TypeError:  # a whole number beyond 64 bits, many levels, or a text that is none
+    except TypeError:  # an integer beyond 64 bits, many levels, or a text with a lone surrogate
         if _is_nested_deeper(content, MAX_NESTING):
             raise ValueError("nested too deeply") from None
     try:
@@ -124,13 +122,11 @@ def dump_json(content: Any) -> bytes:
 
 
 def _load_exactly(document: bytes | bytearray, error: orjson.JSONDecodeError | None) -> Any:
-    """Read with numbers as they are written; `error` is why orjson could not read it at all."""
+    """Parse with numbers as they are written; `error` is the reason why orjson could not parse it."""
     is_plain = error is None and _MINUS_ZERO.search(document) is None
     try:
         loaded = _load(document, _KEEPING if is_plain else _JUDGING)
-        if (
-            error is not None
-        ):  # json takes halves of characters, and orjson no number beyond the largest float
+        if error is not None:  # unlike orjson, json accepts lone surrogates
             dump_json(loaded)
     except UnicodeDecodeError as failure:
         raise refusal(document, failure) from None
@@ -159,7 +155,7 @@ def _kept_integer(text: str) -> Any:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name comes twice")
+        raise ValueError("a name is repeated")
     return found
 
 
@@ -167,7 +163,7 @@ def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-# Of what orjson could read no number is beyond the largest float.
+# In a document that orjson could parse no number is beyond the largest float.
 _KEEPING: Final = json.JSONDecoder(parse_float=orjson.Fragment, object_pairs_hook=_distinct)
 _JUDGING: Final = json.JSONDecoder(
     parse_float=_kept_float, parse_int=_kept_integer, parse_constant=_refuse, object_pairs_hook=_distinct
@@ -178,7 +174,7 @@ _JUDGING: Final = json.JSONDecoder(
 
 
 def _needs_decimals(document: bytes | bytearray) -> bool:
-    """Return whether a float or 64 bits may not tell a number in the document from all others."""
+    """Return True if a float or 64 bits may not be exact for a number in the document."""
     kinds = document.translate(_KINDS)
     return _MANY_DIGITS in kinds or (_MAYBE_EXPONENT in kinds and _EXPONENT.search(document) is not None)
 
@@ -186,7 +182,7 @@ def _needs_decimals(document: bytes | bytearray) -> bool:
 def _decimal(text: str) -> Any:
     try:
         return Decimal(text)
-    except InvalidOperation:  # an exponent beyond those of decimals: it equals nothing
+    except InvalidOperation:  # an exponent beyond the range of Decimal: it equals nothing
         return orjson.Fragment(text)
 
 
@@ -200,11 +196,11 @@ _COMPARING: Final = json.JSONDecoder(
 
 
 def _scalar(value: Any) -> Any:
-    """Return what equals that of another value if both are the same: in Python True equals 1."""
+    """Return a value to compare by `==`; bools are wrapped, since in Python True equals 1."""
     if isinstance(value, bool):
         return (value,)
     if isinstance(value, float):
-        # The shortest decimal that gives this float is the text that was written.
+        # The shortest decimal that yields this float is the text that was written.
         return int(value) if value.is_integer() and abs(value) < _EXACT_FLOATS else Decimal(repr(value))
     return value
 
@@ -213,9 +209,9 @@ def _scalar(value: Any) -> Any:
 
 
 def _pieces(content: Any) -> list[bytes]:
-    """Write without a call for each level; TypeError for a text that has no UTF-8."""
+    """Write without recursion; TypeError for a text that has no UTF-8."""
     pieces: list[bytes] = []
-    waiting: list[Any] = [content]  # what is still to write, the next at the end; bytes as they are
+    waiting: list[Any] = [content]  # still to be written, last first; bytes are written as they are
     while waiting:
         part = waiting.pop()
         if isinstance(part, bytes):
@@ -238,7 +234,7 @@ def _pieces(content: Any) -> list[bytes]:
 
 
 def _is_nested_deeper(content: Any, levels: int) -> bool:
-    """Return whether arrays and objects are nested more than `levels` deep."""
+    """Return True if arrays and objects are nested more than `levels` deep."""
     within = [content]
     for _ in range(levels + 1):
         within = [each for each in within if isinstance(each, (dict, list))]

@@ -1,7 +1,7 @@
-"""Groups, their members and what they committed: what `ottla group` asks of a cluster.
+"""Groups, their members and their committed offsets.
 
-Groups of each protocol are described: those of KIP-848 and KIP-932 where a server has such, all others as
-classic ones.
+Groups of KIP-848 and KIP-932 are described by their own APIs if the server has them, all others as classic
+groups.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -61,13 +61,13 @@ from ottla.node.wire.messages.share_group_describe import (
 
 CLASSIC, CONSUMER = "classic", "consumer"
 EMPTY, DEAD = "Empty", "Dead"
-MAX_OFFSET_VERSION: Final = 9  # of commits and their look-up: names; later versions give ids only
+MAX_OFFSET_VERSION: Final = 9  # of OffsetCommit and OffsetFetch: later versions have topic ids without names
 NO_OFFSET: Final = -1
-GROUPS_A_REQUEST: Final = 100  # an answer has all members of each
-# A group that is not one of KIP-848, or a server that has none of them.
+GROUPS_A_REQUEST: Final = 100  # a response has all members of each group
+# The group is not one of KIP-848, or the server has none of them.
 _NOT_OF_KIP_848: Final = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION}
 
-# Why one of many groups is not described: it is gone, or others may see it alone.
+# A group in a list is left out with these errors: it is gone, or this client may not see it.
 _LEFT_OUT: Final = {
     ErrorCode.GROUP_ID_NOT_FOUND,
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -76,7 +76,7 @@ _LEFT_OUT: Final = {
 
 
 class ListedGroup(NamedTuple):
-    """A group as the broker that coordinates it lists it; "" for what an old server does not tell."""
+    """A group as its coordinator lists it; "" for fields that an old server lacks."""
 
     group_id: str
     group_type: str
@@ -88,26 +88,26 @@ class ListedGroup(NamedTuple):
 class ConsumerMemberView(NamedTuple):
     """The fields that only members of groups of KIP-848 or KIP-932 have, with the protocol of each."""
 
-    protocol: str | None  # classic, consumer or share; None from a server that does not tell
+    protocol: str | None  # classic, consumer or share; None if the server does not return it
     epoch: int
-    target: Sequence[TopicPartition]  # what it will have when others have given it up
+    target: Sequence[TopicPartition]  # its assignment once other members have revoked these partitions
     topics: Sequence[str]
     expression: str | None
 
 
 class GroupMemberView(NamedTuple):
-    """A member; `partitions` is None where what it was assigned has no partitions (Connect's has none)."""
+    """A member; `partitions` is None if its assignment has no partitions, as in Connect."""
 
     member_id: str
     instance_id: str | None
     client_id: str
     host: str
     partitions: Sequence[TopicPartition] | None
-    consumer: ConsumerMemberView | None = None  # of a classic group's members None
+    consumer: ConsumerMemberView | None = None  # None for members of a classic group
 
 
 class RebalanceEvent(NamedTuple):
-    """Why a group rebalanced, whose doing it was, and what the client said of it."""
+    """The cause of a rebalance: the member that caused it, and the reason that its client gave."""
 
     cause: str
     at_ms: int
@@ -117,7 +117,7 @@ class RebalanceEvent(NamedTuple):
 
 
 class RebalanceView(NamedTuple):
-    """One of the last rebalances of a group; None for what is not known while it runs."""
+    """One of the last rebalances of a group; fields that are unknown while it runs are None."""
 
     began_ms: int
     ended_ms: int | None
@@ -139,19 +139,20 @@ class GroupView(NamedTuple):
     epoch: int | None
     coordinator: str
     members: Sequence[GroupMemberView]
-    rebalances: Sequence[RebalanceView] | None = None  # None where the server does not tell, as Apache Kafka
-    target_epoch: int | None = None  # of the assignment that members go to
+    # None if the server does not return them, as Apache Kafka
+    rebalances: Sequence[RebalanceView] | None = None
+    target_epoch: int | None = None  # of the assignment that members move to
 
 
 class ListedGroups(NamedTuple):
-    """The groups by name, and the errors of brokers that could not be asked for theirs."""
+    """The groups by name, and the errors of the brokers that did not answer."""
 
     groups: list[ListedGroup]
     problems: Mapping[int, KafkaError]
 
 
 async def list_groups(client: Client, *, states: Sequence[str], types: Sequence[str]) -> ListedGroups:
-    """The groups of all brokers by name; only those of these states and types, if any are given."""
+    """Return the groups of all brokers by name; only those of these states and types, if any are given."""
     request = ListGroupsRequest(states_filter=states, types_filter=types)
 
     async def ask(client: Client, broker_id: int) -> list[ListedGroup]:
@@ -164,19 +165,19 @@ async def list_groups(client: Client, *, states: Sequence[str], types: Sequence[
         ]
 
     told = await ask_brokers(client, ask)
-    # An old server passes over the filters that it does not know.
+    # An old server ignores the filters that it does not know.
     groups = [
         one
         for mine in told.found.values()
         for one in mine
         if (not states or one.state in states) and (not types or one.group_type.lower() in types)
     ]
-    # A coordinator that has just given up a group may have listed it, too.
+    # A group that has just moved may be listed by its old coordinator, too.
     return ListedGroups(sorted({one.group_id: one for one in groups}.values()), told.problems)
 
 
 async def describe_group(client: Client, group_id: str) -> GroupView:
-    """A group with its members; GROUP_ID_NOT_FOUND if there is none of that name."""
+    """Return a group with its members; GROUP_ID_NOT_FOUND if there is none of that name."""
 
     async def attempt() -> GroupView:
         connection = await client.coordinator(group_id)
@@ -201,9 +202,9 @@ async def describe_group(client: Client, group_id: str) -> GroupView:
 
 
 async def describe_groups(client: Client, listed: Iterable[ListedGroup]) -> list[GroupView]:
-    """All of these groups that are still there, by name: one request for many of a coordinator.
+    """Return all of these groups that still exist, by name: one request for many groups of a coordinator.
 
-    Groups that the client may list and not look into, as those of topics that it may not see, are left out.
+    Groups that the client may list but not describe, such as those with topics it may not see, are left out.
     """
     by_coordinator: dict[tuple[int, str], list[str]] = {}
     for one in listed:
@@ -303,7 +304,8 @@ def _view_of_share(group: ShareGroup, coordinator: str) -> GroupView:
             one.client_id,
             one.client_host.lstrip("/"),
             _partitions_of(one.assignment),
-            # Members of a share group give nothing up before others get it: what they have is their target.
+            # Members of a share group receive partitions without a revocation by others: the assignment is
+            # the target.
             ConsumerMemberView(
                 SHARE,
                 one.member_epoch,
@@ -361,7 +363,7 @@ async def _describe_classic(client: Client, connection: PeerClient, group_id: st
 
 def _view_of_classic(group: ClassicGroup, coordinator: str) -> GroupView:
     check(group.error_code, group.error_message, f"group {group.group_id}")
-    if group.group_state == DEAD:  # so an unknown group is answered before version 6
+    if group.group_state == DEAD:  # the answer for an unknown group before version 6
         not_found = ErrorCode.GROUP_ID_NOT_FOUND
         raise KafkaError(not_found, sentence_of(not_found, f"group {group.group_id}"))
     members = [_classic_view_of(one, group.protocol_type) for one in group.members]
@@ -399,7 +401,7 @@ def _classic_view_of(member: DescribedGroupMember, protocol_type: str) -> GroupM
     if protocol_type == PROTOCOL_TYPE:
         try:
             partitions = sorted(decode_assignment(bytes(member.member_assignment)))
-        except KafkaError:  # the leader of the group wrote it, and nobody else has to understand it
+        except KafkaError:  # only the members have to understand what the group's leader wrote
             partitions = None
     return GroupMemberView(
         member.member_id,
@@ -414,8 +416,10 @@ def _classic_view_of(member: DescribedGroupMember, protocol_type: str) -> GroupM
 
 
 class Committed(NamedTuple):
-    """What a group has committed, sorted, and how far its coordinator says that it is behind: log end and age
-    in ms, None if that is not known. No lags at all from a server that does not tell them, as Apache Kafka.
+    """The committed offsets of a group, sorted, and its lags as the coordinator returns them.
+
+    A lag is the log end offset and the age in ms, None if that is unknown. `lags` is None if the server does
+    not return any, as Apache Kafka.
     """
 
     offsets: dict[TopicPartition, int]
@@ -423,12 +427,12 @@ class Committed(NamedTuple):
 
 
 async def committed_offsets(client: Client, group_id: str) -> dict[TopicPartition, int]:
-    """Everything that a group has committed, sorted; nothing for a group that is not there."""
+    """Return all committed offsets of a group, sorted; none for a group that does not exist."""
     return (await committed(client, group_id, with_lag=False)).offsets
 
 
 async def committed(client: Client, group_id: str, *, with_lag: bool) -> Committed:
-    """The same, with what the server itself tells of the lag."""
+    """Return all committed offsets of a group, and the lags that its coordinator returns."""
     group = OffsetFetchRequestGroup(group_id=group_id, topics=None)
     request = OffsetFetchRequest(group_id=group_id, topics=None, groups=[group], include_lag=with_lag)
 
@@ -445,9 +449,9 @@ async def committed(client: Client, group_id: str, *, with_lag: bool) -> Committ
 async def committed_by_groups(
     client: Client, coordinator_id: int, group_ids: Sequence[str]
 ) -> dict[str, Committed]:
-    """The same, with lags, of several groups of one coordinator; those that it has no more are left out.
+    """Return the committed offsets and lags of groups of one coordinator, without groups that moved.
 
-    Asked once. Nothing at all of a server that is asked for one group at a time.
+    It sends one request, without a retry. The result is empty for a server that takes one group per request.
     """
     groups = [OffsetFetchRequestGroup(group_id=one, topics=None) for one in group_ids]
     connection = await client.node(coordinator_id)
@@ -477,7 +481,7 @@ def _committed_of(group_id: str, answer: OffsetFetchResponseGroup | OffsetFetchR
 
 
 async def commit_offsets(client: Client, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Set offsets of a group that has no members; UNKNOWN_MEMBER_ID if it has some by now."""
+    """Commit offsets for a group without members; UNKNOWN_MEMBER_ID if it has some by now."""
     by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (name, number), offset in offsets.items():
         one = OffsetCommitRequestPartition(
@@ -502,7 +506,7 @@ async def commit_offsets(client: Client, group_id: str, offsets: Mapping[TopicPa
 async def delete_offsets(
     client: Client, group_id: str, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Forget what a group committed for these; the error code of each, 0 for none."""
+    """Delete the committed offsets of these partitions; return the error code of each, 0 for none."""
     by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for name, number in partitions:
         by_topic.setdefault(name, []).append(OffsetDeleteRequestPartition(partition_index=number))
@@ -523,7 +527,7 @@ async def delete_offsets(
 
 
 async def delete_topic_offsets(client: Client, group_id: str, topic: str) -> None:
-    """Have a group of any type forget where it is in a topic; KafkaError if it cannot, or was never there."""
+    """Delete a group's offsets of a topic, whatever its type; KafkaError if it fails or there are none."""
     if (await describe_group(client, group_id)).group_type == SHARE:
         code, message = (await delete_share_starts(client, group_id, [topic]))[topic]
         check(code, message, f"the start offsets of {topic} in group {group_id}")
@@ -531,14 +535,14 @@ async def delete_topic_offsets(client: Client, group_id: str, topic: str) -> Non
     known = [one for one in await committed_offsets(client, group_id) if one.topic == topic]
     if not known:
         raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"group {group_id} has committed nothing of {topic}"
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"group {group_id} has no committed offsets of {topic}"
         )
     for one, error_code in (await delete_offsets(client, group_id, known)).items():
         check(error_code, None, f"the offset of {one} in group {group_id}")
 
 
 async def delete_group(client: Client, group_id: str) -> None:
-    """Remove a group without members, and all that it committed."""
+    """Delete a group without members, and all its committed offsets."""
     request = DeleteGroupsRequest(groups_names=[group_id])
 
     async def attempt() -> None:

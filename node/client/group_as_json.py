@@ -1,4 +1,4 @@
-"""The rebalances and the resets of groups as programs read them, from the command line and over REST."""
+"""The rebalances and resets of groups as JSON objects, for the command line and the REST API."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ def timeline_as_json(view: GroupView) -> list[dict[str, Any]] | None:
 
 
 def duration_ms(rebalance: RebalanceView) -> int | None:
-    """How long its members could not work; None while it runs."""
+    """Return the time in which the members could not work; None while the rebalance runs."""
     return None if rebalance.ended_ms is None else max(rebalance.ended_ms - rebalance.began_ms, 0)
 
 

@@ -1,8 +1,8 @@
-"""How far a group is behind, in records and in time: from its coordinator, or from what any server tells.
+"""The lag of groups, in records and in time: from the coordinator, or measured from any server's responses.
 
-No API of Kafka's has the time: it is the age of the oldest record that the group has not committed. Ottla
-tells it with the offsets; elsewhere it is read from one batch of each partition that is behind, by the clock
-of this machine.
+Kafka has no API for the time, which is the age of the oldest record that the group has not committed. Ottla
+returns it with the offsets. For other servers it is read from one batch of each partition that has a lag, by
+the clock of this machine.
 """
 
 import asyncio
@@ -23,27 +23,27 @@ from ottla.node.client.share_group_admin import SHARE, ShareStart, share_lags, s
 from ottla.node.wire.messages.describe_share_partitions import InFlightState
 from ottla.node.wire.messages.fetch import PartitionData
 
-ATTEMPTS: Final = 5  # to find leaders that move; whoever looks at lag will look again
-# Of a partition at first: most batches are smaller. What did not fit into that is asked again for more.
+ATTEMPTS: Final = 5  # to find a leader that moves; a caller that monitors lag will ask again
+# Of a partition in the first fetch, since most batches are smaller. If a batch does not fit, more is fetched.
 FIRST_FETCH_BYTES: Final = 32 * 1024
 NEXT_FETCH_BYTES: Final = 1024 * 1024
-GROUPS_A_REQUEST: Final = 10  # the answer, with each partition of each of them, is read in one turn
+GROUPS_A_REQUEST: Final = 10  # the response, with each partition of each group, is decoded in one turn
 
 
 class PartitionLag(NamedTuple):
-    """Where a group and a log are; None for what is not known, as without a commit or without a leader."""
+    """The committed offset and the log end of a partition; None if unknown: no commit, or no leader."""
 
     committed: int | None
     end: int | None
     age_ms: int | None = None
-    told: int | None = None  # of a share group: what its coordinator counts
-    in_flight: InFlightState | None = None  # of a share group: what the partition's leader tells
+    told: int | None = None  # of a share group: the lag that its coordinator returns
+    in_flight: InFlightState | None = None  # of a share group: the state at the partition's leader
 
     @property
     def records(self) -> int | None:
-        """Offsets between commit and end, as Kafka counts: markers and compacted gaps count too.
+        """Return the offsets between commit and end; as in Kafka, markers and compacted gaps count too.
 
-        In a share group, offsets after the start that are neither acknowledged nor archived.
+        In a share group, it is the offsets after the start that are neither acknowledged nor archived.
         """
         if self.told is not None:
             return self.told
@@ -53,7 +53,7 @@ class PartitionLag(NamedTuple):
 
 
 class GroupLag(NamedTuple):
-    """A group over all that it committed: the sum of its lags, and the longest in time; None: not known."""
+    """The lag of a group over several partitions: the sum in records, and the longest in time, if known."""
 
     records: int | None
     age_ms: int | None
@@ -67,7 +67,7 @@ async def of_group(
     is_wanted: Callable[[TopicPartition], bool],
     with_age: bool,
 ) -> dict[TopicPartition, PartitionLag]:
-    """The lag of the partitions that a group committed, and of those that its members `read` besides."""
+    """Return the lag of the partitions that a group committed, and of those that its members `read`."""
     known = await group_admin.committed(client, group_id, with_lag=with_age)
     every: dict[TopicPartition, int | None] = dict.fromkeys(read) | known.offsets
     places = {one: offset for one, offset in every.items() if is_wanted(one)}
@@ -75,7 +75,8 @@ async def of_group(
     lags = {
         one: PartitionLag(places[one], end, age_ms) for one, (end, age_ms) in told.items() if one in places
     }
-    # A leader that moves just now can be found; one that is not known to its coordinator may be to others.
+    # The rest is measured: a leader that is just moving can be found, and others may know one that the
+    # coordinator does not.
     rest = {one: offset for one, offset in places.items() if one not in lags}
     return dict(sorted((lags | await measure(client, rest, with_age=with_age)).items()))
 
@@ -88,10 +89,10 @@ async def of_share_group(
     is_wanted: Callable[[TopicPartition], bool],
     with_in_flight: bool = False,
 ) -> dict[TopicPartition, PartitionLag]:
-    """Return the start of a share group in each partition and its lag; the oldest record's age is not known.
+    """Return the start offset and the lag of a share group in each partition; the age is unknown.
 
-    A partition of which the coordinator tells no lag has none, as with `kafka-share-groups`; but where
-    members read and have said nothing yet, the leader knows where they began.
+    As in `kafka-share-groups`, a partition has no lag if the coordinator returns none. But if members read it
+    and have not acknowledged anything yet, the leader knows its start offset.
     """
     starts = await share_starts(client, group_id, with_in_flight=with_in_flight)
     places = sorted(one for one in {*read, *starts} if is_wanted(one))
@@ -109,22 +110,22 @@ def _share_lag(start: ShareStart | None, end: int | None) -> PartitionLag:
         return PartitionLag(start.offset, end, None, start.lag, start.in_flight)
     told = start.in_flight
     if told is None or start.offset is not None or end is None:
-        # Its end would make a lag out of records that may be acknowledged.
+        # With the log end, records that may be acknowledged would count as lag.
         return PartitionLag(start.offset, None, None, None, told)
     left = max(end - told.start_offset - told.acknowledged - told.archived, 0)
     return PartitionLag(told.start_offset, end, None, left, told)
 
 
 async def totals(client: Client, groups: Iterable[ListedGroup]) -> dict[str, GroupLag]:
-    """The lag of each group as its coordinator tells it; groups of which none is told are left out.
+    """Return the lag of each group as its coordinator returns it; groups without one are left out.
 
-    Nobody is asked again: a coordinator that has gone leaves a gap.
+    Nothing is retried: the groups of a coordinator that is gone are missing.
     """
     return {name: _whole(topics.values()) for name, topics in (await by_topic(client, groups)).items()}
 
 
 async def by_topic(client: Client, groups: Iterable[ListedGroup]) -> dict[str, dict[str, GroupLag]]:
-    """The lag of each group in each topic that it reads, told in the same way."""
+    """Return the lag of each group in each topic that it reads, as its coordinator returns it."""
     by_coordinator: dict[tuple[int, bool], list[str]] = {}
     for one in groups:
         is_share = one.group_type.lower() == SHARE
@@ -168,7 +169,7 @@ def _whole(parts: Iterable[GroupLag]) -> GroupLag:
 async def measure(
     client: Client, committed: Mapping[TopicPartition, int | None], *, with_age: bool = True
 ) -> dict[TopicPartition, PartitionLag]:
-    """The lag of each partition; partitions whose leader cannot be asked keep their ends and ages unknown."""
+    """Return the lag of each partition; if its leader does not answer, the end and the age are unknown."""
     ends = await log_offsets(client, committed, topic_admin.LATEST)
     lags = {one: PartitionLag(offset, ends.get(one)) for one, offset in sorted(committed.items())}
     if not with_age:
@@ -180,7 +181,7 @@ async def measure(
 
 
 def age_ms(lag: PartitionLag, oldest: Oldest | None, now_ms: int) -> int | None:
-    """Return how long the oldest record that is not consumed has waited; None where nobody knows."""
+    """Return the age of the oldest record that is not consumed; None if it is unknown."""
     if lag.records is None:
         return None
     if lag.records == 0:
@@ -188,7 +189,7 @@ def age_ms(lag: PartitionLag, oldest: Oldest | None, now_ms: int) -> int | None:
     if oldest is None:
         return None
     if oldest.timestamp_ms is None:
-        return 0  # nothing but markers, or what compaction took away: there is nothing left to read
+        return 0  # only markers, or gaps that compaction left: there is no record to read
     return None if oldest.timestamp_ms == NO_TIMESTAMP else max(0, now_ms - oldest.timestamp_ms)
 
 
@@ -198,7 +199,7 @@ def age_ms(lag: PartitionLag, oldest: Oldest | None, now_ms: int) -> int | None:
 async def log_offsets(
     client: Client, partitions: Iterable[TopicPartition], place: int, *, isolation_level: int = 0
 ) -> dict[TopicPartition, int]:
-    """The EARLIEST or LATEST offset of each partition whose leader answers; others are left out."""
+    """Return the EARLIEST or LATEST offset of each partition whose leader answers; others are left out."""
     missing = set(partitions)
     client = briefly(client)
     found: dict[TopicPartition, int] = {}
@@ -225,7 +226,7 @@ async def log_offsets(
 async def _by_leader(
     client: Client, partitions: Collection[TopicPartition]
 ) -> dict[int, list[TopicPartition]]:
-    """The partitions by leader as of now; those without one are left out."""
+    """Return the partitions by their current leader; those without one are left out."""
     by_leader: dict[int, list[TopicPartition]] = {}
     if not partitions:
         return by_leader
@@ -239,7 +240,7 @@ async def _by_leader(
 
 
 def _bear(error: KafkaError) -> None:
-    """A leader that has gone, or is just coming, leaves a gap; what will not pass ends the command."""
+    """Raise an error that is not retriable; after any other, the partitions of that leader are left out."""
     if not error.code.retriable:
         raise error
 
@@ -250,7 +251,7 @@ def _bear(error: KafkaError) -> None:
 async def _oldest_timestamps(
     client: Client, behind: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Oldest]:
-    """The oldest record of each partition at or after its offset; left out where nobody answers."""
+    """Return the oldest record of each partition at or after its offset; left out if no leader answers."""
     positions = dict(behind)
     found: dict[TopicPartition, Oldest] = {}
     bytes_each, idle = FIRST_FETCH_BYTES, 0
@@ -281,5 +282,5 @@ async def _oldest_timestamps(
 
 
 def _is_before_log(data: PartitionData) -> bool:
-    """Whether retention has taken what the group would read next."""
+    """Return True if retention has deleted the group's next record."""
     return data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE

@@ -1,8 +1,9 @@
 """A member of a consumer group, in the classic protocol: join, sync, heartbeat, commit, leave.
 
-It speaks only when it is asked to: the caller heartbeats between its fetches, and a command that does not
-print any more (its reader stopped) falls out of the group as a consumer must. Partitions are dealt out by
-range or in turn: every client family offers one of the two, so members of other makes may be in the group.
+It sends requests only when it is called: the caller heartbeats between its fetches, so a command that no
+longer prints (its reader stopped) loses its membership, as a consumer must. It supports the range and the
+round-robin assignor: every client library offers one of the two, so the group may have members of any
+library.
 """
 
 import asyncio
@@ -47,9 +48,9 @@ REBALANCE_TIMEOUT_MS: Final = 60_000
 HEARTBEAT_S: Final = 3.0  # Kafka's heartbeat.interval.ms
 PROTOCOL_TYPE: Final = "consumer"
 RANGE, ROUND_ROBIN = "range", "roundrobin"
-MAX_COMMIT_VERSION: Final = 9  # names; later versions give ids only
-MAX_ITEMS: Final = 1_000_000  # of an array in a member's bytes
-# The group has moved on without us: join again.
+MAX_COMMIT_VERSION: Final = 9  # later versions have topic ids without names
+MAX_ITEMS: Final = 1_000_000  # of an array in the bytes of a member
+# The group has rebalanced without this member: join again.
 REJOIN: Final = {
     ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.ILLEGAL_GENERATION,
@@ -59,7 +60,7 @@ REJOIN: Final = {
 
 
 class Committed(NamedTuple):
-    """What a group committed for a partition; offset -1 for nothing."""
+    """The committed offset of a partition; -1 for none."""
 
     offset: int
     leader_epoch: int
@@ -67,7 +68,7 @@ class Committed(NamedTuple):
 
 
 class GroupMember:
-    """Our membership in one group; `join` again whenever `must_rejoin` is true."""
+    """The membership of this client in one group; call `join` whenever `must_rejoin` is true."""
 
     def __init__(self, client: Client, group_id: str, topics: Sequence[str]) -> None:
         self.must_rejoin = True
@@ -79,12 +80,12 @@ class GroupMember:
         self._heartbeat_s = 0.0
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        """Have the next `join` subscribe to these topics instead."""
+        """Set the topics of the next `join`, which is due at once."""
         self._topics = sorted(topics)
         self.must_rejoin = True
 
     async def join(self) -> list[TopicPartition]:
-        """Take part in a rebalance; the partitions that are ours after it."""
+        """Take part in a rebalance; return the partitions that are assigned to this member."""
         while True:
             client = self._client.renewed()
             try:
@@ -153,7 +154,7 @@ class GroupMember:
         ]
 
     async def heartbeat(self) -> None:
-        """Say that we live, if it is time to; notices that the group wants to rebalance."""
+        """Send a heartbeat if it is due; set `must_rejoin` if the group rebalances."""
         if time.monotonic() - self._heartbeat_s < HEARTBEAT_S:
             return
         request = HeartbeatRequest(
@@ -178,7 +179,7 @@ class GroupMember:
             self._member_id = ""
 
     async def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Committed]:
-        """Where the group goes on in these partitions."""
+        """Return the committed offsets of the group in these partitions."""
         by_topic: dict[str, list[int]] = {}
         for name, number in partitions:
             by_topic.setdefault(name, []).append(number)
@@ -213,9 +214,9 @@ class GroupMember:
     async def commit(
         self, offsets: Mapping[TopicPartition, int], metadata: Mapping[TopicPartition, str] | None = None
     ) -> None:
-        """Remember in the group that everything before these offsets is done with.
+        """Commit these offsets: all records before them are processed.
 
-        `metadata` has texts that are kept beside some of them.
+        `metadata` has texts that are stored with some of the offsets.
         """
         if not offsets:
             return
@@ -247,14 +248,15 @@ class GroupMember:
             for topic in response.topics:
                 for answer in topic.partitions:
                     if answer.error_code in REJOIN:
-                        self._note(answer.error_code)  # whoever has the partition now will read it again
+                        # The member that has the partition now will read the records again.
+                        self._note(answer.error_code)
                     else:
                         check(answer.error_code, None, f"the offset of {topic.name}-{answer.partition_index}")
 
         await client.retry(attempt)
 
     async def leave(self) -> None:
-        """Go, so that the others get our partitions at once."""
+        """Leave the group, so that the other members get the partitions at once."""
         if not self._member_id:
             return
         request = LeaveGroupRequest(
@@ -275,7 +277,7 @@ class GroupMember:
 def assign_ranges(
     wishes: Mapping[str, Sequence[str]], counts: Mapping[str, int]
 ) -> dict[str, list[TopicPartition]]:
-    """Deal out each topic's partitions in ranges over its subscribers, sorted by member id."""
+    """Assign each topic's partitions in ranges to its subscribers, sorted by member id."""
     dealt: dict[str, list[TopicPartition]] = {member: [] for member in sorted(wishes)}
     for topic, count in sorted(counts.items()):
         members = [member for member in sorted(wishes) if topic in wishes[member]]
@@ -293,7 +295,7 @@ def assign_ranges(
 def assign_round_robin(
     wishes: Mapping[str, Sequence[str]], counts: Mapping[str, int]
 ) -> dict[str, list[TopicPartition]]:
-    """Deal out all partitions one by one, in turn, each to the next of its subscribers by member id."""
+    """Assign all partitions in turn, each to the next of its subscribers by member id."""
     members = sorted(wishes)
     dealt: dict[str, list[TopicPartition]] = {member: [] for member in members}
     turn = 0
@@ -308,7 +310,7 @@ def assign_round_robin(
     return dealt
 
 
-# ---- what members say to each other: Kafka's ConsumerProtocol, version 0 -------------------------
+# ---- the members' own protocol: Kafka's ConsumerProtocol, version 0 ------------------------------
 
 
 def encode_subscription(topics: Sequence[str]) -> bytes:
@@ -316,7 +318,7 @@ def encode_subscription(topics: Sequence[str]) -> bytes:
 
 
 def decode_subscription(content: bytes) -> list[str]:
-    """The topics of any version: what later versions add stands behind. INVALID_REQUEST if malformed."""
+    """Return the topics of any version: later versions append fields. INVALID_REQUEST if malformed."""
     reader = _Reader(content, position=2)
     return [reader.string() for _ in range(reader.count())]
 
@@ -332,7 +334,7 @@ def encode_assignment(partitions: Sequence[TopicPartition]) -> bytes:
 
 
 def decode_assignment(content: bytes) -> list[TopicPartition]:
-    """The partitions in an assignment; empty bytes are none."""
+    """Return the partitions in an assignment; none for empty bytes."""
     if not content:
         return []
     reader = _Reader(content, position=2)
@@ -349,7 +351,7 @@ def _string(text: str) -> bytes:
 
 
 class _Reader:
-    """Reads members' bytes; INVALID_REQUEST for any that are malformed."""
+    """A reader of the bytes of members; INVALID_REQUEST if they are malformed."""
 
     def __init__(self, content: bytes, position: int) -> None:
         self._content = content

@@ -1,8 +1,8 @@
-"""Where the offsets of a group go when they are reset: targets, plans and their files, without a cluster.
+"""Resets of a group's offsets without a cluster: targets, plans, and the files of plans.
 
 The rules are those of Apache Kafka's `kafka-consumer-groups --reset-offsets`: an offset outside the log is
-moved to its first or its end, with a warning; a time after the last record is the end, too; what was never
-committed cannot be shifted, and with --to-current goes on at the end.
+moved to its start or its end, with a warning; a time after the last record means the end; a partition without
+a committed offset cannot be shifted, and continues at the end with --to-current.
 """
 
 import csv
@@ -19,7 +19,7 @@ MAX_PARTITION = 2**31 - 1
 
 
 class Edge(Enum):
-    """A place that every log has, and where the group is now."""
+    """A target that every partition has: the start of the log, its end, or the committed offset."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -27,25 +27,25 @@ class Edge(Enum):
 
 
 class ToOffset(NamedTuple):
-    """The same offset in every partition."""
+    """A target: the same offset in every partition."""
 
     offset: int
 
 
 class ShiftBy(NamedTuple):
-    """So many records on from the committed offset; back if negative."""
+    """A target: this many offsets after the committed one; before it if negative."""
 
     by: int
 
 
 class ToTime(NamedTuple):
-    """The first record at or after this time, ms since 1970."""
+    """A target: the first record at or after this time, in ms since 1970."""
 
     timestamp_ms: int
 
 
 class ToFile(NamedTuple):
-    """The offsets that a file has for each group."""
+    """A target: the offsets that a file has for each group."""
 
     offsets: Mapping[str, Mapping[TopicPartition, int]]
 
@@ -54,7 +54,7 @@ Target: TypeAlias = Edge | ToOffset | ShiftBy | ToTime | ToFile
 
 
 class PartitionFacts(NamedTuple):
-    """What is known of a partition: the committed offset, the log's first and end, the offset at a time."""
+    """The committed offset of a partition, the start and end of its log, and the offset at a time."""
 
     committed: int | None
     first: int
@@ -63,7 +63,7 @@ class PartitionFacts(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Where a group is in a partition and where it goes, and a warning if that is not what was asked for."""
+    """The offset of a group in a partition before and after a reset; a warning if it was adjusted."""
 
     partition: TopicPartition
     before: int | None
@@ -72,7 +72,7 @@ class Change(NamedTuple):
 
 
 def plan_reset(group_id: str, target: Target, facts: Mapping[TopicPartition, PartitionFacts]) -> list[Change]:
-    """What becomes of each partition; ValueError with a sentence when one of them cannot be reset so."""
+    """Return the change of each partition; ValueError with a sentence if one of them cannot be reset."""
     return [_change(group_id, partition, target, known) for partition, known in sorted(facts.items())]
 
 
@@ -91,7 +91,9 @@ def _change(group_id: str, partition: TopicPartition, target: Target, known: Par
             after, warning = _clamped(offsets[group_id][partition], known)
         case ShiftBy(by):
             if known.committed is None:
-                raise ValueError(f"{partition} cannot be shifted: group {group_id} has no offset there")
+                raise ValueError(
+                    f"{partition} cannot be shifted: group {group_id} has no committed offset there"
+                )
             after, warning = _clamped(known.committed + by, known)
         case ToTime():
             after = known.end if known.at_time is None else known.at_time
@@ -104,7 +106,7 @@ def _change(group_id: str, partition: TopicPartition, target: Target, known: Par
 
 
 def _clamped(offset: int, known: PartitionFacts) -> tuple[int, str | None]:
-    """The offset, or the nearest one that the log has, with a warning."""
+    """Return the offset, or the nearest one that the log has, with a warning."""
     if offset > known.end:
         return known.end, f"{offset} is after the log end; {known.end} is used"
     if offset < known.first:
@@ -113,7 +115,7 @@ def _clamped(offset: int, known: PartitionFacts) -> tuple[int, str | None]:
 
 
 def parse_partitions(text: str) -> tuple[str, list[int] | None]:
-    """`TOPIC` (all of its partitions: None) or `TOPIC:0,1`; ValueError for others."""
+    """Parse `TOPIC` (None: all of its partitions) or `TOPIC:0,1`; ValueError for anything else."""
     name, separator, numbers = text.partition(":")
     if not separator and name:
         return name, None
@@ -127,9 +129,10 @@ def parse_partitions(text: str) -> tuple[str, list[int] | None]:
 
 
 def parse_plan(text: str, group_ids: Sequence[str]) -> dict[str, dict[TopicPartition, int]]:
-    """The offsets of each group in a file of lines `group,topic,partition,offset`.
+    """Return the offsets of each group in a file of lines `group,topic,partition,offset`.
 
-    For a single group `topic,partition,offset` will do. ValueError names the line that is neither.
+    For a single group, lines `topic,partition,offset` are accepted too. ValueError names the first invalid
+    line.
     """
     plan: dict[str, dict[TopicPartition, int]] = {}
     for number, line in enumerate(text.split("\n"), start=1):
@@ -160,13 +163,13 @@ def _fields(line: str, number: int) -> list[str]:
 
 
 def _number(word: str) -> int | None:
-    """A number as Kafka's tools read it; one below zero becomes the first offset later."""
+    """Return an integer as Kafka's tools parse it; `plan_reset` moves a negative one to the first offset."""
     number = int(word) if re.fullmatch(r" *-?[0-9]{1,19} *", word, re.ASCII) else None
     return number if number is not None and abs(number) <= MAX_OFFSET else None
 
 
 def plan_text(plans: Mapping[str, Sequence[Change]]) -> str:
-    """The file that `parse_plan` reads, and `kafka-consumer-groups --from-file`: short for a single group."""
+    """Return a file for `parse_plan` and `kafka-consumer-groups --from-file`, short for a single group."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for group_id, changes in plans.items():

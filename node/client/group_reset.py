@@ -1,6 +1,6 @@
-"""Resets of a group's offsets: what is planned stands before anything is changed.
+"""Resets of a group's offsets: the whole plan is made before any offset is changed.
 
-A group with members is refused: they would commit over what is set here.
+A group with members is rejected: they would commit over the new offsets.
 """
 
 import time
@@ -20,21 +20,21 @@ from ottla.node.client.topic_admin import OffsetAndTimestamp
 
 Topics = Mapping[str, Sequence[int] | None]  # None: all of its partitions
 MAX_TIMESTAMP_MS: Final = 2**63 - 1
-_NAMED_MEMBERS: Final = 5  # of those that are in the way; who knows these finds the others
+_NAMED_MEMBERS: Final = 5  # members that an error names
 
 
 def at_time(timestamp_ms: int) -> ToTime:
-    """A time to reset to. Below zero ListOffsets has places with names: -1 would be the end."""
+    """Return the target of a time. Negative times become 0: ListOffsets has special values below."""
     return ToTime(min(max(0, timestamp_ms), MAX_TIMESTAMP_MS))
 
 
 def before_now(duration_ms: int) -> ToTime:
-    """So long before now."""
+    """Return the target of a time so long before now."""
     return at_time(int(time.time() * 1000) - duration_ms)
 
 
 async def partitions_of(client: Client, topics: Topics) -> list[TopicPartition]:
-    """The partitions that were named; UNKNOWN_TOPIC_OR_PARTITION for one that is not there."""
+    """Return the partitions of these topics; UNKNOWN_TOPIC_OR_PARTITION for one that does not exist."""
     named: list[TopicPartition] = []
     for name, numbers in topics.items():
         topic = await client.topic_as_it_is(name)
@@ -46,9 +46,9 @@ async def partitions_of(client: Client, topics: Topics) -> list[TopicPartition]:
 
 
 async def check_has_no_members(client: Client, group_id: str) -> bool:
-    """Return whether it is a share group; Refused while it has members.
+    """Return True if the group is a share group; Refused while it has members.
 
-    A group that is not there is made by its first offset, as a classic one.
+    A group that does not exist is created by its first offset, as a classic group.
     """
     try:
         view = await group_admin.describe_group(client, group_id)
@@ -69,9 +69,9 @@ async def check_has_no_members(client: Client, group_id: str) -> bool:
 async def plan(
     client: Client, group_id: str, target: Target, topics: Topics | None, *, is_share: bool = False
 ) -> list[Change]:
-    """Return the change of each partition's offset; with `topics` None, of all that the group has committed.
+    """Return the change of each partition's offset; if `topics` is None, of all committed offsets.
 
-    The start offsets of a share group stand for what other groups have committed.
+    For a share group the start offsets take the place of committed offsets.
     """
     committed: dict[TopicPartition, int | None]
     if is_share:
@@ -108,7 +108,7 @@ async def plan(
 async def _offsets(
     client: Client, group_id: str, places: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """The offset of each partition; Refused with their names if there are some that cannot be asked."""
+    """Return the offset of each partition; Refused, with their names, if a leader does not answer."""
     answers = await topic_admin.find_offsets(client, places)
     passing = {one: error for one, error in answers.problems.items() if may_pass(error)}
     if passing and len(passing) == len(answers.problems):
@@ -121,7 +121,7 @@ async def _offsets(
 
 
 async def apply(client: Client, group_id: str, changes: Sequence[Change], *, is_share: bool = False) -> None:
-    """Commit what was planned; Refused if the group has got members meanwhile."""
+    """Commit the new offsets; Refused if the group has got members meanwhile."""
     offsets = {one.partition: one.after for one in changes}
     try:
         if is_share:

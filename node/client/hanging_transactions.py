@@ -1,7 +1,7 @@
-"""Transactions that a log has open and nobody will end: readers of what is committed wait at them for ever.
+"""Transactions that are open in a log and that no coordinator ends, so read_committed consumers wait.
 
-A coordinator writes markers to the partitions that are in its transaction. What a log has open while the
-coordinator does not know of it, its producer died over or a marker passed by: there is nobody to end it.
+A coordinator writes markers to the partitions of its transactions. If a log has a transaction open that the
+coordinator does not know, the producer failed or a marker was lost, and no process will end it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from ottla.node.client.txn_admin import ProducerView, TransactionView
 
 
 class OpenTransaction(NamedTuple):
-    """What one log has open of one producer."""
+    """An open transaction of a producer in one log."""
 
     partition: TopicPartition
     producer: ProducerView
@@ -21,7 +21,7 @@ class OpenTransaction(NamedTuple):
 def open_for_long(
     producers: Mapping[TopicPartition, Iterable[ProducerView]], *, now_ms: int, longer_than_ms: int
 ) -> list[OpenTransaction]:
-    """Transactions whose last record is older than that: no coordinator lets them be open for so long."""
+    """Return the transactions without a new record for longer than any coordinator allows."""
     return [
         OpenTransaction(partition, one)
         for partition, views in producers.items()
@@ -33,7 +33,7 @@ def open_for_long(
 def without_coordinator(
     open_transactions: Iterable[OpenTransaction], transactions: Mapping[int, TransactionView]
 ) -> list[OpenTransaction]:
-    """Those which no transaction (by producer id) has among its partitions."""
+    """Return those that are in no transaction (by producer id) of a coordinator."""
     return [
         one
         for one in open_transactions
@@ -46,7 +46,7 @@ def still_open(
     open_transactions: Iterable[OpenTransaction],
     producers: Mapping[TopicPartition, Iterable[ProducerView]],
 ) -> list[OpenTransaction]:
-    """Those which the logs, asked again, have open as before: others were just being ended."""
+    """Return those that are open in newer views of the logs, too: the others were just being ended."""
     there = {
         (partition, one.producer_id, one.start_offset)
         for partition, views in producers.items()

@@ -1,7 +1,7 @@
-"""Why a JSON document is refused, in a sentence that names the field.
+"""The reason why a JSON document is rejected, in a sentence that names the field.
 
-Parsers tell a place in the text. Whoever wrote the document looks for a field, so its path is found by going
-through the tokens once more. Only documents that are refused pay for it.
+Parsers return a position in the text. The author of the document looks for a field, so its path is found by
+going through the tokens once more. Only rejected documents pay for it.
 """
 
 import json
@@ -9,11 +9,12 @@ import re
 from math import isinf
 from typing import Final, NamedTuple
 
-# Some 30 ms at most, on the loop that answers everybody. Of what is longer the place alone is told.
+# Some 30 ms at most, on the loop that serves all clients. For a longer document the error has only the
+# position.
 MAX_EXPLAINED_BYTES: Final = 64 * 1024
 MAX_SHOWN: Final = 80  # characters of a name or number
 MAX_PATH: Final = 200
-# A text without an end goes to the end of the document, so that each byte is looked at once.
+# An unterminated text ends at the end of the document, so that any input is scanned once.
 _TOKEN: Final = re.compile(
     rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\],:]|[^ \t\r\n"{}\[\],:]++', re.DOTALL
 )
@@ -22,14 +23,14 @@ _HALF: Final = re.compile("[\ud800-\udfff]")
 
 
 class _Part(NamedTuple):
-    """An array or object that has begun; `names` are those that an object had, None for an array."""
+    """An array or object that is open; `names` are those that an object had so far, None for an array."""
 
     names: set[str] | None
-    place: list[str]  # the name or number of the part under way, as a path has it
+    place: list[str]  # the name or index of the current value, as a path has it
 
 
 def refusal(document: bytes | bytearray, problem: ValueError) -> ValueError:
-    """Return the error for a document; `problem` is what a parser said of it."""
+    """Return the error for a document; `problem` is the error of a parser."""
     end = _position(document, problem)
     reason, path = None, ""
     if len(document) <= MAX_EXPLAINED_BYTES:
@@ -40,7 +41,7 @@ def refusal(document: bytes | bytearray, problem: ValueError) -> ValueError:
     if isinstance(problem, UnicodeDecodeError):
         words = f"byte {problem.start + 1} is not UTF-8"
     if isinstance(problem, json.JSONDecodeError):
-        # A document is often a line of something else, whose number is told already.
+        # A document is often one line of a file, whose number the caller adds.
         is_one_line = "\n" not in problem.doc[: problem.pos]
         words += f" at column {problem.colno}" if is_one_line else f" at {problem.lineno}:{problem.colno}"
     return ValueError(f"{words}, in field {path}" if path else words)
@@ -55,8 +56,7 @@ def _position(document: bytes | bytearray, problem: ValueError) -> int:
 
 
 def _explain(document: bytes, end: int) -> tuple[str | None, str]:
-    """Return why the first field that cannot be stored is refused, if it is not the syntax; and the path at
-    `end`."""
+    """Return why the first invalid field is rejected, None for a syntax error; and the path at `end`."""
     within: list[_Part] = []
     expects_name = False
     for found in _TOKEN.finditer(document):
@@ -99,26 +99,26 @@ def _name(token: bytes, within: list[_Part]) -> str | None:
         return f"a name in {_path(within) or 'the document'} is not UTF-8"
     except ValueError:
         return None
-    if not isinstance(name, str):  # {1:2} is no syntax of JSON: the parser's words are told
+    if not isinstance(name, str):  # {1:2} is a syntax error, which the parser's message describes
         return None
     part, names = within[-1], within[-1].names
     part.place[0] = name[:MAX_SHOWN].encode("utf-8", "backslashreplace").decode()
     if _HALF.search(name):
-        return f"the name of field {_path(within)} has half a character, for which there is no UTF-8"
+        return f"the name of field {_path(within)} has a lone surrogate, which UTF-8 cannot encode"
     assert names is not None
     if name in names:
-        return f"field {_path(within)} comes twice in its object: readers do not agree which of them counts"
+        return f"field {_path(within)} is repeated in its object, and parsers disagree about its value"
     names.add(name)
     return None
 
 
 def _value(token: bytes, within: list[_Part]) -> str | None:
     if token in _NO_NUMBERS:
-        return f"{token.decode()}{_of_field(within)} is no number of JSON"
+        return f"{token.decode()}{_of_field(within)} is not a JSON number"
     try:
         if token[:1] == b'"':
             if _HALF.search(json.loads(token.decode("utf-8", "surrogatepass"))):
-                return f"the text{_of_field(within)} has half a character, for which there is no UTF-8"
+                return f"the text{_of_field(within)} has a lone surrogate, which UTF-8 cannot encode"
         elif not token.lstrip(b"-").isdigit() and isinf(float(token)):
             shown = token[:MAX_SHOWN].decode()
             return f"the number {shown}{_of_field(within)} is beyond the largest float"
@@ -130,7 +130,7 @@ def _value(token: bytes, within: list[_Part]) -> str | None:
 
 
 def _of_field(within: list[_Part]) -> str:
-    # Only where something is refused: a value may lie hundreds of levels deep.
+    # Only for a rejected document: a value may lie hundreds of levels deep.
     path = _path(within)
     return f" of field {path}" if path else ""
 

@@ -1,4 +1,4 @@
-"""Leadership is moved: the plans of `leadership`, asked of a cluster with requests that any Kafka knows."""
+"""Moves leaders: carries out the plans of `leadership` with requests that any Kafka server supports."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from ottla.node.settings.balance_settings import NOT_LEADING
 
 
 class LeaderMoves(NamedTuple):
-    """What came of it: the partitions by their new order, their elections, and what was left alone."""
+    """The result: the new orders of partitions, the elections, and the partitions left as they were."""
 
     orders: Sequence[NewOrder]
     elections: Sequence[ElectionResult]
@@ -33,7 +33,7 @@ class LeaderMoves(NamedTuple):
 
 
 async def led_partitions(client: Client, names: Sequence[str] | None = None) -> list[LedPartition]:
-    """Who leads which partition of these topics (None: all, internal ones too)."""
+    """Return the partitions of these topics with their leaders (None: all topics, internal ones too)."""
     moving = await cluster_admin.list_moves(client)
     return [
         LedPartition(place, one.leader_id, one.replica_nodes, one.isr_nodes, place in moving)
@@ -44,7 +44,7 @@ async def led_partitions(client: Client, names: Sequence[str] | None = None) -> 
 
 
 async def transfer(client: Client, partition: TopicPartition, leader: int) -> LeaderMoves:
-    """Have one replica lead a partition; Refused with the reason if it cannot."""
+    """Make one replica the leader of a partition; Refused with the reason if it cannot be."""
     found = [one for one in await led_partitions(client, [partition.topic]) if one.partition == partition]
     if not found:
         problem = f"Topic {partition.topic} has no partition {partition.partition}."
@@ -57,9 +57,9 @@ async def transfer(client: Client, partition: TopicPartition, leader: int) -> Le
 
 
 async def drain_leaders(client: Client, broker_id: int) -> LeaderMoves:
-    """Have others lead what a broker leads. New topics may still be placed with it as their leader.
+    """Move the leaders of a broker's partitions to others. New topics may still get it as a leader.
 
-    A balance gives it no leaders from now on.
+    From now on a balance gives it no leaders.
     """
     active = await _active(client, broker_id)
     await change_exclusion(client, NOT_LEADING, broker_id, APPEND)
@@ -67,7 +67,7 @@ async def drain_leaders(client: Client, broker_id: int) -> LeaderMoves:
 
 
 async def return_leaders(client: Client, broker_id: int) -> LeaderMoves:
-    """Have a broker lead its share again; Refused while it is fenced."""
+    """Make a broker the leader of its share of partitions again; Refused while it is fenced."""
     if broker_id not in await _active(client, broker_id):
         raise Refused(f"Broker {broker_id} is fenced, so it cannot lead; start it first.")
     await change_exclusion(client, NOT_LEADING, broker_id, SUBTRACT)
@@ -75,15 +75,15 @@ async def return_leaders(client: Client, broker_id: int) -> LeaderMoves:
 
 
 async def elect_preferred(client: Client) -> LeaderMoves:
-    """Have every partition led by the first of its replicas, where that is in sync."""
+    """Make the first replica of every partition its leader, if it is in sync."""
     others = not_led_as_preferred(await led_partitions(client))
     return await elect(client, [one.partition for one in others], cluster_admin.PREFERRED)
 
 
 async def elect(client: Client, partitions: Sequence[TopicPartition], election_type: int) -> LeaderMoves:
-    """PREFERRED or UNCLEAN elections; those of partitions that are led as they should be by now are left out.
+    """Hold PREFERRED or UNCLEAN elections; partitions that already have the right leader are left out.
 
-    There may be some: the node that was asked who leads may not have heard of an election yet.
+    There may be some: the node that returned the leaders may not have applied an election yet.
     """
     if not partitions:
         return LeaderMoves([], [], [])
@@ -97,7 +97,7 @@ async def elect(client: Client, partitions: Sequence[TopicPartition], election_t
 
 
 async def _active(client: Client, broker_id: int) -> list[int]:
-    """The brokers that are not fenced; Refused if there is none of this id."""
+    """Return the brokers that are not fenced; Refused if there is none of this id."""
     brokers = (await cluster_admin.describe_cluster(client)).brokers
     find_broker(brokers, broker_id)
     return [one.broker_id for one in brokers if not one.is_fenced]

@@ -1,8 +1,8 @@
-"""Who leads, and how that is changed: pure plans over what the metadata say.
+"""Pure plans that change the leaders of partitions, from the metadata.
 
-A partition is led as its list of replicas says, the first one first, so leadership goes elsewhere by a new
-order of the list and an election after it: so it stays there, over restarts too. The replicas themselves
-do not move. A partition that is being moved keeps its order, which is that of its move.
+The first replica in a partition's list is its preferred leader, so a leader is moved by a new order of the
+list and an election after it; the order is kept over restarts. The replicas themselves do not move. A
+partition that is being reassigned keeps the order of its reassignment.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 
 
 class LedPartition(NamedTuple):
-    """A partition: its replicas in their order, those in sync, who leads (-1: nobody), whether it moves."""
+    """A partition: its leader (-1: none), its replicas in order, those in sync, and if it is moving."""
 
     partition: TopicPartition
     leader: int
@@ -23,7 +23,7 @@ class LedPartition(NamedTuple):
 
 
 class NewOrder(NamedTuple):
-    """The order that the replicas shall have, and whether an election shall follow."""
+    """The new order of a partition's replicas; `elects` if an election must follow."""
 
     partition: TopicPartition
     replicas: Sequence[int]
@@ -31,21 +31,21 @@ class NewOrder(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A partition that stays with its leader, and why."""
+    """A partition that keeps its leader, and the reason."""
 
     partition: TopicPartition
     reason: str
 
 
 class LeaderPlan(NamedTuple):
-    """What to change, and what cannot be changed now."""
+    """The new orders, and the partitions that cannot be changed now."""
 
     orders: Sequence[NewOrder]
     kept: Sequence[Kept]
 
 
 def plan_transfer(one: LedPartition, leader: int) -> NewOrder:
-    """Have this replica lead; ValueError with a sentence if it cannot."""
+    """Return the order that makes this replica the leader; ValueError with a sentence if it cannot lead."""
     if one.is_moving:
         raise ValueError(f"{one.partition} is being moved; wait for the move to complete, or cancel it.")
     if leader not in one.replicas:
@@ -62,7 +62,7 @@ def plan_transfer(one: LedPartition, leader: int) -> NewOrder:
 def plan_drain_of_leaders(
     partitions: Iterable[LedPartition], broker_id: int, active: Iterable[int]
 ) -> LeaderPlan:
-    """Have others lead what a broker leads, or would as preferred: the in-sync replica that leads least."""
+    """Move partitions that a broker leads or should lead, each to the in-sync replica that leads fewest."""
     partitions, active = sorted(partitions), set(active)
     leads = Counter(one.leader for one in partitions)
     orders: list[NewOrder] = []
@@ -81,7 +81,7 @@ def plan_drain_of_leaders(
         else:
             elects = one.leader == broker_id
             successor = min(able, key=lambda each: (leads[each], each)) if elects else one.leader
-            if successor not in able:  # it has no leader at the moment
+            if successor not in able:  # the partition has no leader at the moment
                 successor = able[0]
             leads[broker_id] -= elects
             leads[successor] += elects
@@ -91,9 +91,10 @@ def plan_drain_of_leaders(
 
 
 def plan_return_of_leaders(partitions: Iterable[LedPartition], broker_id: int) -> LeaderPlan:
-    """Have a broker be preferred again for its share of what it holds and is in sync with.
+    """Make a broker the preferred leader of its share of the partitions for which it is in sync.
 
-    It takes from whoever is preferred most, until nobody it shares partitions with has two more than it has.
+    It takes them from the brokers with the most, until none with which it shares partitions has two more than
+    it.
     """
     partitions = sorted(partitions)
     preferred = Counter(one.replicas[0] for one in partitions if one.replicas)
@@ -121,5 +122,5 @@ def plan_return_of_leaders(partitions: Iterable[LedPartition], broker_id: int) -
 
 
 def not_led_as_preferred(partitions: Iterable[LedPartition]) -> list[LedPartition]:
-    """Partitions that another replica leads than the first of their list."""
+    """Return the partitions whose leader is not the first of their replicas."""
     return [one for one in partitions if one.replicas and one.leader != one.replicas[0]]

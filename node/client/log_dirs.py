@@ -1,4 +1,4 @@
-"""The log directories of brokers: how full their disks are, and what lies in them."""
+"""The log directories of brokers: the space on their disks, and the replicas in them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from ottla.node.wire.messages.describe_log_dirs import (
 
 
 class ReplicaSize(NamedTuple):
-    """A replica in a directory; `is_future` is a copy that will take its place in another directory."""
+    """A replica in a directory; `is_future` marks a copy that will replace it in another directory."""
 
     partition: TopicPartition
     size_bytes: int
@@ -25,7 +25,7 @@ class ReplicaSize(NamedTuple):
 
 
 class LogDirView(NamedTuple):
-    """A directory; None for the sizes of a disk that is offline, or that an old server does not tell."""
+    """A directory; its sizes are None if its disk is offline, or if an old server does not return them."""
 
     path: str
     error: KafkaError | None
@@ -35,7 +35,7 @@ class LogDirView(NamedTuple):
 
 
 class BrokerLogDirs(NamedTuple):
-    """The directories of a broker; `error` if it could not be asked."""
+    """The directories of a broker; `error` if it did not answer."""
 
     broker_id: int
     error: KafkaError | None
@@ -48,16 +48,16 @@ async def describe_log_dirs(
     broker_ids: Sequence[int] | None = None,
     partitions: Sequence[TopicPartition] | None = None,
 ) -> list[BrokerLogDirs]:
-    """Of these brokers (None: all that are registered), with these partitions (None: all).
+    """Return the directories of these brokers (None: all registered), with these partitions (None: all).
 
-    A broker that does not answer has its error in its place: the others are shown all the same.
+    A broker that does not answer has an error instead of directories; the others are returned all the same.
     """
     brokers = (await describe_cluster(client)).brokers
     known = {one.broker_id: one for one in brokers}
     found: list[BrokerLogDirs] = []
     asked = sorted(known if broker_ids is None else set(broker_ids))
     for place, broker_id in enumerate(asked):
-        # One that is silent leaves the others their share of the time.
+        # A broker that does not answer leaves the others their share of the time.
         mine = client.until(client.deadline.share(len(asked) - place))
         try:
             found.append(BrokerLogDirs(broker_id, None, await _describe(mine, broker_id, partitions)))

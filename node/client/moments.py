@@ -1,4 +1,4 @@
-"""Moments and durations as people write them, in milliseconds."""
+"""Parses times and durations as people write them into milliseconds, and prints times."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,9 @@ _DURATION = re.compile(
 
 
 def parse_moment(text: str) -> int:
-    """`2026-01-31T12:00:00Z` in ms since 1970; UTC where it names no zone. ValueError with a sentence."""
+    """Parse `2026-01-31T12:00:00Z` into ms since 1970, as UTC if it names no zone. ValueError with a
+    sentence.
+    """
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -24,7 +26,7 @@ def parse_moment(text: str) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """`P1DT2H30M5.5S` in ms, as Apache Kafka's tools read it; ValueError with a sentence."""
+    """Parse `P1DT2H30M5.5S` into ms, as Apache Kafka's tools do; ValueError with a sentence."""
     match = _DURATION.fullmatch(text)
     parts = match.group("days", "hours", "minutes", "seconds") if match is not None else ()
     is_time_empty = match is not None and match["time"] is not None and not any(parts[1:])
@@ -40,7 +42,7 @@ def parse_duration(text: str) -> int:
 
 
 def moment_text(moment_ms: int) -> str:
-    """A moment as `2026-01-31T12:00:00.000Z`; a number where no calendar has it, as of a clock in us."""
+    """Format a time as `2026-01-31T12:00:00.000Z`, or as a number if it is beyond the calendar."""
     try:
         moment = _EPOCH + timedelta(milliseconds=moment_ms)
     except OverflowError:

@@ -1,8 +1,9 @@
-"""Where the newest N records of partitions begin, counting only what a reader sees.
+"""The offsets at which the newest N records of partitions begin, counting only records that a consumer sees.
 
-An offset is no record where a marker of a transaction, an aborted record or a compacted gap lies. So the
-search reads backwards from the end in windows that grow, until it has counted N in each partition, has met
-the start of the log, or has no time left. Whoever asks is told of each partition where it fell short.
+Not every offset has a record: some have a marker of a transaction or an aborted record, or were compacted. So
+the search reads backwards from the end in windows that grow, until it has counted N records in each
+partition, reached the start of the log, or run out of time. The caller gets a reason for each partition with
+fewer.
 """
 
 from collections import deque
@@ -14,21 +15,21 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.consumer import SHORT_ROUNDS, Consumer
 
-# Records of each partition. Of more than these, offsets are counted: reading them twice takes long.
+# Records per partition. For a larger N offsets are counted instead: reading so many records twice takes long.
 MAX_COUNTED: Final = 10_000
-GROWTH: Final = 4  # of a window that had too few
-ROUND_S: Final = 5.0  # for a leader to answer: meanwhile a member of a group is not heard
+GROWTH: Final = 4  # of a window that had too few records
+ROUND_S: Final = 5.0  # for a leader to answer: a member of a group sends no heartbeat meanwhile
 
 
 class Span(NamedTuple):
-    """The offsets of a partition: its first, and the one behind its last."""
+    """The first offset of a partition, and the offset behind its last one."""
 
     first: int
     end: int
 
 
 class Shortfall(Enum):
-    """Why there may be fewer than N records from a place on, though the log has more."""
+    """The reason why there may be fewer than N records from an offset on, though the log has more."""
 
     DEADLINE = "deadline"  # the search had no more time
     COUNTED = "counted"  # N is above MAX_COUNTED, so offsets were counted
@@ -36,14 +37,14 @@ class Shortfall(Enum):
 
 
 class Newest(NamedTuple):
-    """From which offset the newest records of a partition are read."""
+    """The offset from which the newest records of a partition are read."""
 
     offset: int
     shortfall: Shortfall | None
 
 
 class _Search:
-    """How far one partition was searched."""
+    """The progress of the search in one partition."""
 
     __slots__ = ("first", "found", "place", "searched_to", "shortfall", "wanted", "window")
 
@@ -51,9 +52,9 @@ class _Search:
         self.first = span.first
         self.wanted = count
         self.window = count
-        self.searched_to = span.end  # all from here to the end was counted
-        self.place = max(span.first, span.end - count)  # where there is no time to look
-        self.found: deque[int] = deque(maxlen=count)  # offsets in the window under way, the newest of them
+        self.searched_to = span.end  # the records from here to the end are counted
+        self.place = max(span.first, span.end - count)  # the result if there is no time to read
+        self.found: deque[int] = deque(maxlen=count)  # the newest offsets of the current window
         self.shortfall: Shortfall | None = None
 
     @property
@@ -65,7 +66,7 @@ class _Search:
         return max(self.first, self.searched_to - self.window)
 
     def end_window(self) -> None:
-        """Take over what a whole window had."""
+        """Add the result of a whole window."""
         self.wanted -= len(self.found)
         self.searched_to = self.window_start
         self.place = self.found[0] if not self.wanted else self.searched_to
@@ -73,7 +74,7 @@ class _Search:
         self.found = deque(maxlen=self.wanted)
 
     def outcome(self, shortfall: Shortfall) -> Newest:
-        """Return the place; `shortfall` is why a search that is not done has ended."""
+        """Return the offset; `shortfall` is the reason if the search ended before it was done."""
         is_short = not self.is_done and self.place > self.first
         return Newest(self.place, (self.shortfall or shortfall) if is_short else None)
 
@@ -90,10 +91,10 @@ async def newest_offsets(
     read_committed: bool,
     goes_on: Callable[[], Awaitable[bool]] = _go_on,
 ) -> dict[TopicPartition, Newest]:
-    """Return from where each partition has its newest `count` records, or all that it has.
+    """Return the offset from which each partition has its newest `count` records, or all that it has.
 
-    What may have fewer than that says why: the deadline of the client was over, or `goes_on`, which is
-    awaited after each round of fetches, said no. KafkaError as of Consumer.
+    A partition that may have fewer has a reason: the deadline of the client was over, or `goes_on`, which is
+    awaited after each round of fetches, returned False. KafkaError as in Consumer.
     """
     searches = {one: _Search(span, count) for one, span in spans.items()}
     if count > MAX_COUNTED:
@@ -113,7 +114,7 @@ async def _read_windows(
     searches: Mapping[TopicPartition, _Search],
     goes_on: Callable[[], Awaitable[bool]],
 ) -> bool:
-    """Read one window of each that can be read; False if there is no time for all of it."""
+    """Read one window of each readable partition; return False if the time ran out before the end."""
     ends = {one: search.searched_to for one, search in searches.items()}
     consumer.positions = {one: search.window_start for one, search in searches.items()}
     while consumer.positions:
@@ -124,7 +125,7 @@ async def _read_windows(
         if not await goes_on():
             return False
         for one in consumer.problems:
-            # An election may take all the time that the others need.
+            # An election may take all the time that the other partitions need.
             del consumer.positions[one]
             searches[one].shortfall = Shortfall.UNAVAILABLE
         for one in [one for one, position in consumer.positions.items() if position >= ends[one]]:

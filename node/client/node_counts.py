@@ -1,4 +1,4 @@
-"""Counters of each node, and their history, over the Kafka protocol: no other address has to be known."""
+"""The counters of each node and their history, over the Kafka protocol: no other address is needed."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -10,21 +10,21 @@ from ottla.node.counters.history import BUCKETS, SLOTS, Kind, Samples, unpacked
 from ottla.node.counters.node_counts import NodeCounts
 from ottla.node.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
-ANSWER_TIMEOUT_S: Final = 2.0  # a node that takes longer counts as silent
+ANSWER_TIMEOUT_S: Final = 2.0  # a node that takes longer is left out
 AT_ONCE: Final = 16  # nodes asked at the same time
 
 T = TypeVar("T")
 
 
 async def node_counts(client: Client, broker_ids: Iterable[int]) -> dict[int, NodeCounts]:
-    """Return the counters by node, of nodes that answer and have such counters, as Apache Kafka has not."""
+    """Return the counters by node; nodes that do not answer or have none (Apache Kafka) are left out."""
     return await _of_each(client, broker_ids, DescribeClusterRequest(include_counts=True), _counts)
 
 
 async def node_histories(
     client: Client, broker_ids: Iterable[int], kind: Kind, name: str = ""
 ) -> dict[int, Samples]:
-    """Return the history of a thing at each node; nodes that do not answer, or keep none, are left out."""
+    """Return the history of a counter by node; nodes that do not answer or keep none are left out."""
     request = DescribeClusterRequest(history_kind=kind, history_name=name)
     return await _of_each(client, broker_ids, request, _samples)
 
@@ -35,7 +35,7 @@ async def _of_each(
     request: DescribeClusterRequest,
     read: Callable[[DescribeClusterResponse], T | None],
 ) -> dict[int, T]:
-    """Send one request to each of these nodes, at the same time, and read the answers."""
+    """Send one request to each of these nodes at once, and return what `read` makes of the responses."""
     places = asyncio.Semaphore(AT_ONCE)
 
     async def ask(broker_id: int) -> T | None:
@@ -66,7 +66,7 @@ def _counts(response: DescribeClusterResponse) -> NodeCounts | None:
 
 
 def _samples(response: DescribeClusterResponse) -> Samples | None:
-    """Return the samples of an answer; None from a node that keeps no history, or is too old for it."""
+    """Return the samples in a response; None from a node that keeps no history, or is too old for it."""
     history = response.history
     if history.interval_ms <= 0 or not history.columns:
         return None

@@ -1,10 +1,10 @@
-"""Records into batches, batches to leaders: the producer behind `ottla produce`.
+"""The producer of `ottla produce`: records are collected in batches, and batches are sent to leaders.
 
-Records are gathered per partition while earlier ones are on their way; then all batches of one leader go in
-one request. With `idempotent` (the default, as of Kafka's own producer) a batch that is sent again is not
-stored twice (KIP-98). Order in a partition is kept: a batch leaves when the one before was acknowledged.
-A batch that its topic finds too large, as when the limit was lowered meanwhile, is sent in pieces, which keep
-its sequence numbers, as Java's producer does.
+Records are collected per partition while earlier ones are being sent; then all batches of one leader go in
+one request. With `idempotent` (the default, as in Kafka's own producer) a batch that is sent again is not
+stored twice (KIP-98). The order in a partition is kept: a batch is sent after the one before was
+acknowledged. A batch that is too large for its topic, as when the limit was lowered meanwhile, is sent in
+parts, which keep its sequence numbers, as Java's producer does.
 """
 
 import asyncio
@@ -33,22 +33,22 @@ from ottla.node.wire.messages.produce import (
 )
 
 MAX_BATCH_BYTES: Final = (
-    900_000  # below the default message.max.bytes of 1 MiB; less where a topic takes less
+    900_000  # below the default message.max.bytes of 1 MiB; less if the topic's limit is lower
 )
-# Of all partitions together: far below socket.request.max.bytes however many partitions there are.
+# Of all partitions together: far below socket.request.max.bytes for any number of partitions.
 MAX_PENDING_BYTES: Final = 4 * 1024 * 1024
-NO_LIMIT_BYTES: Final = 2**31 - 1  # where a topic does not tell its own
-RECORD_OVERHEAD_BYTES: Final = 32  # lengths, deltas and attributes of one record, generously
+NO_LIMIT_BYTES: Final = 2**31 - 1  # if the limit of a topic is unknown
+RECORD_OVERHEAD_BYTES: Final = 32  # upper bound of the lengths, deltas and attributes of a record
 ALL_REPLICAS: Final = -1
 TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
-# The leader appended it, and did not see it on enough replicas in time; or it says nothing.
+# The leader appended the batch, but too few replicas had it in time; or the error does not say.
 MAY_BE_STORED: Final = frozenset(
     {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.UNKNOWN_SERVER_ERROR}
 )
 
 
 class ProducerRecord(NamedTuple):
-    """What a user wants stored; `partition` None: by key, or any."""
+    """A record to send; if `partition` is None its key selects one, and without a key any will do."""
 
     key: bytes | None
     value: bytes | None
@@ -70,9 +70,9 @@ class _Batch(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The records that one partition acknowledged; the offsets are None where a leader told none (acks=0).
+    """The records that one partition acknowledged; the offsets are None if a leader returned none (acks=0).
 
-    Records of other producers may stand between them.
+    Records of other producers may lie between them.
     """
 
     records: int
@@ -80,7 +80,7 @@ class Written(NamedTuple):
     last_offset: int | None
 
     def and_then(self, records: int, base_offset: int | None) -> "Written":
-        """Return this with one more batch, at `base_offset` if the leader told it."""
+        """Return this with one more batch, at `base_offset` if the leader returned it."""
         total = self.records + records
         if base_offset is None:
             return Written(total, self.first_offset, self.last_offset)
@@ -89,14 +89,14 @@ class Written(NamedTuple):
 
 
 class _Failure(NamedTuple):
-    """Why an attempt to send a batch has no offset, and that the leader may have it all the same."""
+    """The error of an attempt to send a batch; `may_be_stored` if the leader may have appended it."""
 
     error: KafkaError
     may_be_stored: bool
 
 
 class Producer:
-    """Sends to one topic. `add` records, `flush` often; a refused batch raises and is not counted."""
+    """A producer for one topic. `add` records, `flush` often; a rejected batch raises and is not counted."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Producer:
     ) -> None:
         self.acknowledged = 0
         self.acknowledged_bytes = 0  # before compression
-        self._written: dict[int, Written] = {}  # by partition, since it was last taken
+        self._written: dict[int, Written] = {}  # by partition, since the last `take_written`
         self._client = client
         self._topic = topic
         self._acks = acks
@@ -129,7 +129,7 @@ class Producer:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits that it should be flushed before more is added."""
+        """Return True if so much is pending that it should be flushed before more is added."""
         return self._has_full_batch or self._pending_bytes >= MAX_PENDING_BYTES
 
     async def start(self, *, may_create: bool = False) -> None:
@@ -154,9 +154,9 @@ class Producer:
                 self._client, self._topic, partitions=-1, replicas=-1, configs={}, only_check=False
             )
         except KafkaError as refused:
-            if refused.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # another producer was faster
+            if refused.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # another producer created it first
                 raise
-        # The node that is asked may hear of the new topic later than the controller.
+        # The node that answers may apply the new topic later than the controller.
         return await self._client.topic(self._topic, may_create=True)
 
     async def _init_producer_id(self) -> InitProducerIdResponse:
@@ -169,9 +169,9 @@ class Producer:
         return response
 
     def add(self, record: ProducerRecord) -> None:
-        """Put a record into the batch of its partition.
+        """Add a record to the batch of its partition.
 
-        ValueError for a partition that is not there, and for a record that the topic does not take.
+        ValueError for a partition that does not exist, and for a record that is too large for the topic.
         """
         partition = self._partition_of(record)
         timestamp = int(time.time() * 1000) if record.timestamp is None else record.timestamp
@@ -186,7 +186,7 @@ class Producer:
         self._pending_bytes += size_bytes
 
     def _check_size(self, record: ProducerRecord, timestamp: int) -> None:
-        """A record by itself, as it would be sent."""
+        """Raise ValueError if a batch of only this record is too large for the topic."""
         alone = BatchBuilder()
         alone.append(record.key, record.value, timestamp, record.headers)
         batch = alone.build(
@@ -212,7 +212,7 @@ class Producer:
         return self._sticky
 
     def _next_sticky(self) -> int:
-        """The next partition for records without a key: one that has a leader, if any has."""
+        """Return the next partition for records without a key: one that has a leader, if any has."""
         topic = self._client.topics.get(self._topic)
         led = [] if topic is None else [number for number, leader in topic.leaders.items() if leader >= 0]
         places = [
@@ -221,7 +221,7 @@ class Producer:
         return next((place for place in places if place in led), places[0])
 
     async def flush(self) -> None:
-        """Send everything that was added; returns when the leaders acknowledged it."""
+        """Send all pending records; return when the leaders have acknowledged them."""
         while self._pending:
             batches = [
                 self._encode(TopicPartition(self._topic, number), waiting.pop(0))
@@ -235,7 +235,7 @@ class Producer:
     async def _deliver(self, encoded: dict[TopicPartition, _Batch]) -> None:
         client = self._client.renewed()
         pause_s = RETRY_PAUSE_S
-        pieces: dict[TopicPartition, deque[_Batch]] = {}  # what follows a piece of a batch that was split
+        pieces: dict[TopicPartition, deque[_Batch]] = {}  # the remaining parts of batches that were split
         uncertain: set[TopicPartition] = set()  # an earlier attempt may have reached the log
         while encoded:
             failures = await self._send_once(client, encoded)
@@ -264,7 +264,7 @@ class Producer:
                 ErrorCode.NETWORK_EXCEPTION,
                 ErrorCode.REQUEST_TIMED_OUT,
             ):
-                raise problem  # it may have been stored: sending it again could store it twice
+                raise problem  # it may be stored: sending it again could store it twice
             self._client.forget(self._topic)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, MAX_RETRY_PAUSE_S)
@@ -287,10 +287,11 @@ class Producer:
         return _Batch(partition, builder.records_count, sequence, builder.size_bytes, content)
 
     async def _split(self, client: Client, batch: _Batch, was_uncertain: bool) -> list[_Batch]:
-        """Return smaller batches of the same records and sequence numbers; none if the log has the batch.
+        """Return smaller batches with the same records and sequence numbers; none if the log has the batch.
 
-        The leader would take pieces of a batch that it has for a gap, and Java's producer stores them again.
-        Whoever may not ask gets that error, and stores nothing twice.
+        If the log has the batch, the leader would reject its parts as out of order, and Java's producer
+        stores them again. A client that may not read the producers' state gets that error, and stores nothing
+        twice.
         """
         if was_uncertain and self._idempotent:
             stored = await is_stored(client, batch.partition, *self._producer, batch.last_sequence)
@@ -320,7 +321,7 @@ class Producer:
     async def _send_once(
         self, client: Client, encoded: dict[TopicPartition, _Batch]
     ) -> dict[TopicPartition, _Failure]:
-        """Send to all leaders at once; what succeeded leaves `encoded`. Return why the others failed."""
+        """Send to all leaders at once; remove stored batches from `encoded`, return the errors of others."""
         by_leader: dict[int, list[TopicPartition]] = {}
         failures: dict[TopicPartition, _Failure] = {}
         try:
@@ -381,12 +382,12 @@ class Producer:
         failures: dict[TopicPartition, _Failure] = {}
         for answer in answers:
             partition = TopicPartition(self._topic, answer.index)
-            # It is there already: an earlier try reached the leader (brokers before 4 say so).
+            # An earlier attempt stored it (brokers before 4 answer with this error).
             if answer.error_code in (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 self._acknowledge(encoded.pop(partition), answer.base_offset)
                 continue
             words = [one.batch_index_error_message for one in answer.record_errors]
-            # What is wrong with one record says more than that something is with one of them.
+            # The error of one record says more than the error of its batch.
             message = next(filter(None, words), None) or answer.error_message
             try:
                 check(
@@ -399,7 +400,7 @@ class Producer:
         return failures
 
     def _acknowledge(self, batch: _Batch, base_offset: int = -1) -> None:
-        """Count a batch; its place is known if its leader told it, which it does not for a duplicate."""
+        """Count a stored batch; the offset of a duplicate is unknown, since the leader does not return it."""
         self.acknowledged += batch.records_count
         self.acknowledged_bytes += batch.size_bytes
         number = batch.partition.partition
@@ -408,13 +409,13 @@ class Producer:
         self._written[number] = so_far.and_then(batch.records_count, told)
 
     def take_written(self) -> dict[int, Written]:
-        """Return what was acknowledged since the last call, by partition."""
+        """Return the records acknowledged since the last call, by partition."""
         written, self._written = self._written, {}
         return written
 
 
 def _record_size(key: bytes | None, value: bytes | None, headers: Headers) -> int:
-    """About what a record adds to a batch, and never less."""
+    """Return an upper bound of the bytes that a record adds to a batch."""
     size_bytes = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
     if headers:
         size_bytes += sum(4 * len(name) + len(content or b"") + 10 for name, content in headers)
@@ -422,12 +423,12 @@ def _record_size(key: bytes | None, value: bytes | None, headers: Headers) -> in
 
 
 def partition_for(key: bytes, partitions_count: int) -> int:
-    """Where Kafka's own producer puts a key, so that ours agree with it."""
+    """Return the partition that Kafka's own producer selects for a key."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions_count
 
 
 def murmur2(data: bytes) -> int:
-    """The 32-bit MurmurHash2 with Kafka's seed, unsigned."""
+    """Return the 32-bit MurmurHash2 with Kafka's seed, unsigned."""
     mask, factor = 0xFFFFFFFF, 0x5BD1E995
     value = 0x9747B28C ^ len(data)
     whole = len(data) & ~3

@@ -1,4 +1,4 @@
-"""The metadata quorum: who decides, who follows, and how far each is."""
+"""The metadata quorum: its leader, voters and observers, and their positions in the log."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -27,7 +27,7 @@ HOW_A_COPY_VOTES: Final = (
 
 
 class QuorumMember(NamedTuple):
-    """A voter or observer; -1 for a time or an offset that is unknown, zeros for a directory that is."""
+    """A voter or observer; -1 for an unknown time or offset, zeros for an unknown directory."""
 
     node_id: int
     is_voter: bool
@@ -35,19 +35,19 @@ class QuorumMember(NamedTuple):
     log_end_offset: int
     last_fetch_ms: int
     last_caught_up_ms: int
-    is_disk_old: bool = False  # it has no vote until it has all that it had acknowledged
-    is_disk_copied: bool = False  # it has no vote until a leader knows what it may have promised
+    is_disk_old: bool = False  # it cannot vote until it again has everything that it acknowledged
+    is_disk_copied: bool = False  # it cannot vote until a leader knows what it may have acknowledged
 
 
 class QuorumView(NamedTuple):
-    """The quorum as its leader sees it."""
+    """The state of the quorum at its leader."""
 
     leader_id: int
     leader_epoch: int
     high_watermark: int
     members: Sequence[QuorumMember]
     listeners: Mapping[int, Sequence[ListenerAddress]]
-    cut_off_since_ms: int | None = None  # of the node that answered; it knows only who voted then
+    cut_off_since_ms: int | None = None  # of the node that answered; its voters are of that time
 
     @property
     def voter_ids(self) -> list[int]:
@@ -55,9 +55,10 @@ class QuorumView(NamedTuple):
 
 
 async def describe_quorum(client: Client, *, accepts_old: bool = False) -> QuorumView:
-    """Ask for the state of the metadata quorum.
+    """Return the state of the metadata quorum.
 
-    Only its leader knows it; `accepts_old` takes what a node knows that is cut off from all leaders.
+    Only its leader knows it; with `accepts_old`, a node that is cut off from all leaders returns what it
+    knew.
     """
     request = DescribeQuorumRequest(
         topics=[TopicDataRequest(topic_name=METADATA_TOPIC, partitions=[PartitionDataRequest()])],
@@ -107,7 +108,7 @@ def _member(state: ReplicaState, *, is_voter: bool) -> QuorumMember:
 
 
 def quorum_as_json(view: QuorumView) -> dict[str, Any]:
-    """As programs read it: null for what is not known."""
+    """Return the quorum as a JSON object, with null for unknown values."""
 
     def row(one: QuorumMember) -> dict[str, Any]:
         return {
@@ -132,5 +133,5 @@ def quorum_as_json(view: QuorumView) -> dict[str, Any]:
 
 
 def known(number: int) -> int | None:
-    """What is told as -1 is not known."""
+    """Return a number, or None for -1, which stands for an unknown one."""
     return number if number >= 0 else None

@@ -1,4 +1,4 @@
-"""Client quotas: which entities have which, and how they are set and removed (KIP-546)."""
+"""Client quotas: list, set and remove them (KIP-546)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -21,14 +21,14 @@ from ottla.node.wire.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
 )
 
-AT_ONCE: Final = 1_000  # entities of one request: the controller takes some thousands of changes at once
+AT_ONCE: Final = 1_000  # entities per request: the controller accepts some thousands of changes at once
 # The kinds of a part of a filter, as DescribeClientQuotas numbers them.
 EXACT, DEFAULT, ANY = 0, 1, 2
 _WORDS: Final = {USER: "user", CLIENT_ID: "client id", IP: "address"}
 
 
 class QuotaFilterPart(NamedTuple):
-    """Selects entities that have a part of this type: with this name, the default one, or any."""
+    """A filter for entities that have a part of this type: with this name, the default one, or any."""
 
     entity_type: str
     match_type: int
@@ -36,12 +36,12 @@ class QuotaFilterPart(NamedTuple):
 
 
 def sorted_entity(parts: Iterable[tuple[str, str | None]]) -> QuotaEntity:
-    """Return an entity with its parts by type, so that one entity is always the same value."""
+    """Return an entity with its parts sorted by type, so that equal entities compare equal."""
     return tuple(sorted(parts, key=lambda part: part[0]))
 
 
 def in_words(of: QuotaEntity) -> str:
-    """Return an entity as people read it, `user anna, default client id`."""
+    """Return an entity as text: `user anna, default client id`."""
     by_type = dict(of)
     kinds = [*(kind for kind in _WORDS if kind in by_type), *(kind for kind in by_type if kind not in _WORDS)]
     words = {kind: _WORDS.get(kind, kind) for kind in kinds}
@@ -52,7 +52,7 @@ def in_words(of: QuotaEntity) -> str:
 async def list_quotas(
     client: Client, parts: Sequence[QuotaFilterPart] = (), *, is_strict: bool = False
 ) -> dict[QuotaEntity, dict[str, float]]:
-    """Return the quotas by entity of all that have these parts; if strict, of those that have no others."""
+    """Return the quotas of all entities that have these parts; if strict, of those that have no others."""
     request = DescribeClientQuotasRequest(
         components=[
             ComponentData(entity_type=one.entity_type, match_type=one.match_type, match=one.name)
@@ -62,7 +62,7 @@ async def list_quotas(
     )
 
     async def attempt() -> DescribeClientQuotasResponse:
-        # The controller has what was answered for last; other nodes hear of it a moment later.
+        # The controller has every acknowledged change; other nodes apply it a moment later.
         connection = await client.controller()
         response = await connection.request(
             request, DescribeClientQuotasResponse, timeout_s=client.remaining_s
@@ -90,9 +90,9 @@ async def alter_quotas(
     *,
     only_check: bool = False,
 ) -> dict[QuotaEntity, KafkaError]:
-    """Set quotas, or remove those whose value is None; return the entities that were refused, and why.
+    """Set quotas, or remove those whose value is None; return the rejected entities with their errors.
 
-    All changes of an entity are made, or none.
+    The changes of an entity are made all or none.
     """
     refused: dict[QuotaEntity, KafkaError] = {}
     wanted = [(sorted_entity(one), values) for one, values in changes.items()]

@@ -40,7 +40,7 @@ def plan_as_text(assignment: Assignment) -> str:
 
 
 def parse_plan(content: bytes) -> dict[TopicPartition, list[int]]:
-    """Return the brokers of each partition of a plan; ValueError with the reason for what is no plan."""
+    """Return the brokers of each partition in a plan; ValueError with the reason if it is not valid."""
     entries = _entries(content, "partitions")
     found: dict[TopicPartition, list[int]] = {}
     for entry in entries:
@@ -53,10 +53,10 @@ def parse_plan(content: bytes) -> dict[TopicPartition, list[int]]:
         if len(set(replicas)) < len(replicas):
             raise ValueError(f"the replicas of {one} name a broker twice")
         if one in found:
-            raise ValueError(f"{one} stands there twice")
+            raise ValueError(f"{one} is listed twice")
         log_dirs = entry.get("log_dirs", [ANY] * len(replicas))
         if not isinstance(log_dirs, list) or len(log_dirs) != len(replicas):
-            raise ValueError(f"the log_dirs of {one} are not as many as its replicas")
+            raise ValueError(f"{one} does not have as many log_dirs as replicas")
         if any(path != ANY for path in log_dirs):
             raise ValueError(
                 f'the log_dirs of {one} name a directory, where only "{ANY}" is supported: '
@@ -69,14 +69,14 @@ def parse_plan(content: bytes) -> dict[TopicPartition, list[int]]:
 
 
 def parse_topics(content: bytes) -> list[str]:
-    """Return the topics of a file of topics to move; ValueError with the reason for what is none."""
+    """Return the topics in a file of topics to move; ValueError with the reason if it is not a valid file."""
     found: dict[str, None] = {}
     for entry in _entries(content, "topics"):
         topic = entry.get("topic")
         if not isinstance(topic, str):
             raise ValueError('each topic needs "topic"')
         if topic in found:
-            raise ValueError(f"topic {topic} stands there twice")
+            raise ValueError(f"topic {topic} is listed twice")
         found[topic] = None
     if not found:
         raise ValueError("it has no topics")
@@ -91,7 +91,7 @@ def _entries(content: bytes, name: str) -> list[dict[str, object]]:
     except (ValueError, RecursionError):
         raise ValueError("it is not JSON") from None
     if not isinstance(document, dict) or document.get("version", VERSION) != VERSION:
-        raise ValueError(f'it is not an object of "version": {VERSION}')
+        raise ValueError(f'it is not an object with "version": {VERSION}')
     entries = document.get(name)
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ValueError(f'it has no list of "{name}"')
@@ -105,9 +105,9 @@ def _is_id(value: object) -> TypeGuard[int]:
 def propose(
     current: Assignment, racks: Mapping[int, str | None], seed: int
 ) -> dict[TopicPartition, list[int]]:
-    """Return new brokers for all partitions, spread over racks and brokers as those of a new topic are.
+    """Return new brokers for all partitions, spread over racks and brokers like those of a new topic.
 
-    Each topic keeps the number of replicas of its first partition, as with Kafka's tool. Refused if there are
+    Each topic keeps the number of replicas of its first partition, as in Kafka's tool. Refused if there are
     too few brokers.
     """
     brokers = [_broker(broker_id, rack) for broker_id, rack in sorted(racks.items())]

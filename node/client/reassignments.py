@@ -1,4 +1,4 @@
-"""How far the partitions are that move: by the bytes that their new replicas have of what the leader has."""
+"""The progress of reassignments: the bytes of the new replicas compared with those of the leader."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from ottla.node.wire.messages.list_partition_reassignments import OngoingPartiti
 
 
 class ReplicaProgress(NamedTuple):
-    """A replica that is being made; None for what its broker or the leader's does not tell."""
+    """A replica that is being copied; None for sizes that its broker or the leader's does not return."""
 
     broker_id: int
     copied_bytes: int | None
@@ -19,7 +19,7 @@ class ReplicaProgress(NamedTuple):
 
 
 class MoveProgress(NamedTuple):
-    """A partition on the move. The leader still takes records, so its size may grow meanwhile."""
+    """A partition that is being reassigned. Its leader still accepts records, so its size may grow."""
 
     partition: TopicPartition
     leader: int
@@ -30,7 +30,7 @@ class MoveProgress(NamedTuple):
 
     @property
     def bytes_left(self) -> int | None:
-        """What is still to be copied, to all new replicas together."""
+        """Return the bytes that are still to be copied, to all new replicas together."""
         left = 0
         for one in self.copies:
             if one.copied_bytes is None or one.total_bytes is None:
@@ -40,7 +40,7 @@ class MoveProgress(NamedTuple):
 
     @property
     def percent(self) -> float | None:
-        """How much of it is copied; None while that is unknown."""
+        """Return the copied share in percent; None while that is unknown."""
         left = self.bytes_left
         if left is None:
             return None
@@ -53,7 +53,9 @@ def progress_of(
     leaders: Mapping[TopicPartition, int],
     log_dirs: Sequence[BrokerLogDirs],
 ) -> list[MoveProgress]:
-    """What the sizes of the replicas say. A log begins where its leader's does, so bytes compare."""
+    """Return the progress from the sizes of the replicas. A copy begins where its leader's log does, so bytes
+    compare.
+    """
     sizes = {
         (broker.broker_id, replica.partition): replica.size_bytes
         for broker in log_dirs
@@ -64,7 +66,7 @@ def progress_of(
     answered = {one.broker_id for one in log_dirs if one.error is None}
 
     def size(broker_id: int, partition: TopicPartition) -> int | None:
-        # A broker that answers and has no such log has not begun.
+        # A broker that answers without this log has not begun to copy it.
         return sizes.get((broker_id, partition), 0 if broker_id in answered else None)
 
     found: list[MoveProgress] = []
@@ -81,7 +83,7 @@ def progress_of(
 
 
 async def moves_in_progress(client: Client) -> list[MoveProgress]:
-    """All partitions on the move, each with how far it is."""
+    """Return the progress of all partitions that are being reassigned."""
     moves = await cluster_admin.list_moves(client)
     if not moves:
         return []

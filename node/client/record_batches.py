@@ -1,8 +1,8 @@
-"""Records on their way: batches that callers wait for, and the order in which a partition sends them.
+"""Pending batches that callers wait for, and the lanes that send them to partitions in order.
 
-A lane is the way into one partition. One of its batches is under way at a time, so order is kept, and with
-a producer id and sequence numbers a batch that is sent again is not stored twice (KIP-98). A batch that is
-refused for a record in it is sent again in halves: the others of the batch may be other people's.
+A lane sends the batches of one partition. It has one batch in flight at a time, so the order is kept, and
+with a producer id and sequence numbers a batch that is sent again is not stored twice (KIP-98). A batch that
+is rejected for one of its records is sent again in halves: its other records may come from other clients.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from ottla.node.client.batch_builder import BatchBuilder
 from ottla.node.client.producer import RECORD_OVERHEAD_BYTES, ProducerRecord
 
 NO_OFFSET: Final = -1
-# What is wrong with one record refuses its whole batch.
+# One invalid record makes the leader reject its whole batch.
 OF_A_RECORD: Final = frozenset(
     {
         ErrorCode.INVALID_RECORD,
@@ -26,7 +26,7 @@ OF_A_RECORD: Final = frozenset(
         ErrorCode.RECORD_LIST_TOO_LARGE,
     }
 )
-# The leader does not know what was sent before, as after its log was lost.
+# The leader does not know the batches sent before, as after its log was lost.
 _OF_THE_SEQUENCE: Final = frozenset(
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -38,14 +38,14 @@ _OF_THE_SEQUENCE: Final = frozenset(
 
 
 class ProducerIdentity(NamedTuple):
-    """Under which a lane sends: what makes its sequence numbers its own."""
+    """The producer id and epoch of a lane, which its sequence numbers belong to."""
 
     producer_id: int
     epoch: int
 
 
 class PendingBatch:
-    """Records of one partition that leave together; `done` when each has its outcome."""
+    """Records of one partition that are sent together; `done` is set when each has its outcome."""
 
     __slots__ = (
         "deadline_s",
@@ -65,13 +65,13 @@ class PendingBatch:
         self.records: list[ProducerRecord] = []
         self.timestamps: list[int] = []
         self.size_bytes = HEADER_SIZE
-        self.outcomes: list[int | KafkaError] = []  # the offset of each, or why it has none
+        self.outcomes: list[int | KafkaError] = []  # the offset of each record, or its error
         self.undecided = 0
         self.log_append_time_ms = -1
         self.done = asyncio.Event()
 
     def append(self, record: ProducerRecord, timestamp: int) -> int:
-        """The place of the record within the batch."""
+        """Add a record; return its index in the batch."""
         self.records.append(record)
         self.timestamps.append(timestamp)
         self.outcomes.append(NO_OFFSET)
@@ -80,12 +80,12 @@ class PendingBatch:
         return len(self.records) - 1
 
     def timestamp_of(self, place: int) -> int:
-        """What the log says when the record was made, or when it came, as the topic is set."""
+        """Return the timestamp of a record in the log: CreateTime or LogAppendTime, as the topic is set."""
         return self.timestamps[place] if self.log_append_time_ms < 0 else self.log_append_time_ms
 
 
 def record_size(record: ProducerRecord) -> int:
-    """About what a record adds to a batch, and never less."""
+    """Return an upper bound of the bytes that a record adds to a batch."""
     size_bytes = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
     if record.headers:
         size_bytes += sum(4 * len(name) + len(value or b"") + 10 for name, value in record.headers)
@@ -93,14 +93,14 @@ def record_size(record: ProducerRecord) -> int:
 
 
 class Delivery(NamedTuple):
-    """Where to look for the outcome of one record."""
+    """A record in a pending batch, for its outcome."""
 
     batch: PendingBatch
     place: int
 
     @property
     def outcome(self) -> int | KafkaError:
-        """The offset, or why there is none; once `batch.done` is set."""
+        """Return the offset, or the error; valid once `batch.done` is set."""
         return self.batch.outcomes[self.place]
 
     @property
@@ -109,7 +109,7 @@ class Delivery(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """Some records of a batch that are sent as one batch of the log."""
+    """Records of a pending batch that are sent as one batch of the log."""
 
     batch: PendingBatch
     first: int
@@ -125,20 +125,21 @@ class _Piece(NamedTuple):
 
 
 class Lane:
-    """The way into one partition."""
+    """The batches of one partition, sent in order."""
 
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
         self.identity: ProducerIdentity | None = None
-        self.is_busy = False  # somebody sends for it, or waits to send again
-        self.needs_own_identity = False  # after a failure: the shared one's numbers are not known any more
-        self.content: bytearray | None = None  # the piece under way, encoded
+        self.is_busy = False  # a task sends its records, or waits to retry
+        # After a failure its sequence numbers under the shared id are unknown.
+        self.needs_own_identity = False
+        self.content: bytearray | None = None  # the piece in flight, encoded
         self.tries = 0
         self._sequence = 0
-        self._open: PendingBatch | None = None  # takes more records; the last of `_pieces`
+        self._open: PendingBatch | None = None  # accepts more records; the last of `_pieces`
         self._pieces: deque[_Piece | PendingBatch] = deque()
         self._under_way: _Piece | None = None
-        self._was_uncertain = False  # a try may have reached the log, though no answer came
+        self._was_uncertain = False  # an attempt may have reached the log, though no response came
 
     @property
     def has_work(self) -> bool:
@@ -146,12 +147,12 @@ class Lane:
 
     @property
     def deadline_s(self) -> float:
-        """Of the records that are next."""
+        """Return the deadline of the next records."""
         piece = self._under_way or self._pieces[0]
         return piece.deadline_s if isinstance(piece, PendingBatch) else piece.batch.deadline_s
 
     def batch_for(self, size_bytes: int, max_bytes: int, deadline_s: float) -> PendingBatch:
-        """The batch that takes a record of this size."""
+        """Return the batch for a record of this size; start a new one if it does not fit."""
         batch = self._open
         if batch is None or batch.size_bytes + size_bytes > max_bytes:
             batch = self._open = PendingBatch(self.partition, deadline_s)
@@ -160,17 +161,17 @@ class Lane:
 
     @property
     def is_in_doubt(self) -> bool:
-        """The piece under way may be in the log, though no answer came for an earlier try."""
+        """Return True if the piece in flight may be in the log, though an earlier attempt got no response."""
         return self._under_way is not None and self._was_uncertain
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record under way."""
-        assert self._under_way is not None, "nothing is under way"
+        """Return the sequence number of the last record in flight."""
+        assert self._under_way is not None, "no piece is in flight"
         return increment_sequence(self._sequence, self._under_way.records_count - 1)
 
     def encode(self) -> bytearray:
-        """The batch to send now; the same again until its outcome is told."""
+        """Return the batch to send now; the same bytes again until it has an outcome."""
         assert self.identity is not None and self.has_work
         if self.content is None:
             piece = self._next_piece()
@@ -202,23 +203,24 @@ class Lane:
     # ---- outcomes --------------------------------------------------------------------------------
 
     def stored(self, base_offset: int, log_append_time_ms: int) -> int:
-        """The piece under way is in the log. How many bytes of records are off the hands."""
+        """Note that the piece in flight is in the log; return the bytes that are no longer pending."""
         piece = self._take()
         batch = piece.batch
         self._sequence = increment_sequence(self._sequence, piece.records_count)
         batch.log_append_time_ms = log_append_time_ms
-        if base_offset >= 0:  # a duplicate that the leader remembers no place of has none
+        if base_offset >= 0:  # for a duplicate that the leader has no offset of it is unknown
             batch.outcomes[piece.first : piece.end] = range(base_offset, base_offset + piece.records_count)
         return _decided(piece)
 
     def was_not_stored(self) -> None:
-        """The leader says that no earlier try is in the log."""
+        """Note that the leader has no earlier attempt in the log."""
         self._was_uncertain = False
 
     def failed(self, error: KafkaError, *, is_answer: bool, can_wait: bool) -> int | None:
-        """The piece under way was not stored, or nobody knows (`is_answer` False: no word of the leader).
+        """Note an error of the piece in flight; if it `is_answer` of the leader, the piece is not stored.
 
-        None when it shall be sent again after a pause, else how many bytes of records are off the hands.
+        Return None if it must be sent again after a pause, else the bytes of records that are no longer
+        pending.
         """
         if error.code in OF_A_RECORD and not self._was_uncertain and self._split():
             return 0
@@ -229,7 +231,7 @@ class Lane:
             self._was_uncertain = self._was_uncertain or not is_answer
             return None
         is_certain = is_answer and not self._was_uncertain
-        if self._under_way is None:  # it had not left yet
+        if self._under_way is None:  # it was not sent yet
             self._next_piece()
         piece = self._take()
         if not is_certain:
@@ -238,7 +240,7 @@ class Lane:
         return _decided(piece)
 
     def abandon(self, error: KafkaError) -> None:
-        """Nobody sends for it any more: whatever has no outcome yet has this one."""
+        """Set this error for all records without an outcome, since no task sends them any more."""
         pieces = [*self._pieces] if self._under_way is None else [self._under_way, *self._pieces]
         for piece in pieces:
             batch = piece if isinstance(piece, PendingBatch) else piece.batch
@@ -257,7 +259,7 @@ class Lane:
 
     def _take(self) -> _Piece:
         piece = self._under_way
-        assert piece is not None, "an outcome of nothing"
+        assert piece is not None, "an outcome without a piece in flight"
         self._under_way = self.content = None
         self._was_uncertain = False
         return piece
@@ -272,4 +274,4 @@ def _decided(piece: _Piece) -> int:
     if batch.undecided:
         return 0
     batch.done.set()
-    return batch.size_bytes - HEADER_SIZE  # what its records added; nobody counted the header
+    return batch.size_bytes - HEADER_SIZE  # the bytes that its records added; the header was not counted

@@ -1,7 +1,7 @@
-"""Records out of the bytes of an answer to Fetch, opened as they are taken.
+"""A cursor over the records in a Fetch response, which opens them as they are read.
 
-4 kB may open into millions of records: who takes some of them pays for these, and for the way to them some
-nanoseconds a record.
+4 kB may decompress into millions of records: a caller that reads some of them pays for these alone, and some
+nanoseconds for each record that it skips.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,11 +15,11 @@ _ABORT_MARKER = 0
 
 
 class RecordCursor:
-    """Goes over the data records of whole batches from an offset on.
+    """A cursor over the data records of whole batches, from an offset on.
 
-    Iterated it gives records, and None where it has worked for a millisecond or so without finding one.
-    `position` is the offset to go on with, after each. Batches of aborted transactions are left out: from the
-    transaction's first offset to its marker. KafkaError on bytes that are no batches.
+    Iterating yields records, and None after a millisecond or so that found none. After each step `position`
+    is the offset to continue with. Batches of aborted transactions are skipped, from the transaction's first
+    offset to its marker. KafkaError if the bytes are not batches.
     """
 
     def __init__(
@@ -31,7 +31,8 @@ class RecordCursor:
     ) -> None:
         self.position = position
         self.has_bytes = len(view) > 0
-        # It does not know this cursor: both are given back as soon as nobody reads on, with what was opened.
+        # It has no reference to this cursor, so both are freed with their opened records as soon as reading
+        # ends.
         self._found = _open(view, aborted, position, max_window_bytes)
 
     def __iter__(self) -> Iterator[Record | None]:
@@ -50,7 +51,7 @@ class RecordCursor:
 def _open(
     view: memoryview, aborted: Sequence[AbortedTransaction], offset: int, max_window_bytes: int
 ) -> Iterator[Record | int | None]:
-    """The data records from `offset` on, None for pauses, and after each batch the offset that follows it."""
+    """Yield the data records from `offset` on, None for pauses, and after each batch the offset behind it."""
     waiting = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
     open_aborted: set[int] = set()
     for start, header in iterate_headers(view):

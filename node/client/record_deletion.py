@@ -1,4 +1,4 @@
-"""The records before an offset are deleted (DeleteRecords, KIP-107): the start of a partition moves up."""
+"""Deletes records before an offset (DeleteRecords, KIP-107), which moves up the log start offset."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from ottla.node.wire.messages.delete_records import (
 
 
 class Trim(NamedTuple):
-    """A trim of partitions: their first offsets before it, and those after it or the reason why not."""
+    """The result of a trim: the log start offsets before and after it, and the errors of partitions."""
 
     before: Mapping[TopicPartition, int]
     after: Mapping[TopicPartition, int]
@@ -69,7 +69,7 @@ async def trim(
 
 
 async def delete_records(client: Client, before: Mapping[TopicPartition, int]) -> Answers[int]:
-    """Delete the records before these offsets; return the first offset that each partition has now."""
+    """Delete the records before these offsets; return the new log start offset of each partition."""
 
     async def ask(leader: int, mine: Sequence[TopicPartition]) -> Mapping[TopicPartition, int | KafkaError]:
         by_topic: dict[str, list[DeleteRecordsPartition]] = {}

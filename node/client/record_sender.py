@@ -1,9 +1,9 @@
-"""Records of many callers at once, to any topics: the producer behind the REST API.
+"""The producer of the REST API: it sends records of many callers at once, to any topics.
 
-While a request to a leader is under way, what comes for its partitions is gathered; the next request takes
-all of it. So a lone record leaves at once, and many callers share batches. Each record has an outcome of its
-own: `add` gives a Delivery, and its batch tells when it is known. Records without a key stay with a partition
-for some kilobytes, as with Kafka's own producer (KIP-794).
+While a request to a leader is in flight, new records for its partitions are collected, and the next request
+takes them all. So a lone record is sent at once, and many callers share batches. Each record has its own
+outcome: `add` returns a Delivery, whose batch is done when the outcome is known. Records without a key go to
+one partition for some kilobytes, as in Kafka's own producer (KIP-794).
 """
 
 import asyncio
@@ -50,20 +50,20 @@ from ottla.node.wire.messages.produce import (
     TopicProduceData,
 )
 
-DELIVERY_TIMEOUT_S: Final = 15.0  # a leader that died has a successor before, if it has one
-# Of a request at least: one that is cut off at once tells nothing of what it carried.
+DELIVERY_TIMEOUT_S: Final = 15.0  # a failed leader has a successor by then, if it gets one
+# The least time of a request: one that times out at once leaves the outcome of its records unknown.
 LEAST_REQUEST_S: Final = 1.0
 MAX_PENDING_BYTES: Final = 32 * 1024 * 1024  # Kafka's buffer.memory
-MAX_REQUEST_BYTES: Final = 4 * 1024 * 1024  # of one request; far below socket.request.max.bytes
+MAX_REQUEST_BYTES: Final = 4 * 1024 * 1024  # per request; far below socket.request.max.bytes
 STICKY_BYTES: Final = 16 * 1024  # Kafka's batch.size
 GONE_TRIES: Final = 5  # two seconds: a node that has just started may not know a topic yet
 TOPIC_AGE_S: Final = 30.0  # partitions and limits may change; Kafka's metadata.max.age is longer
-MAX_TOPICS: Final = 1000  # known at a time
-MAX_LANES: Final = 10_000  # partitions with a producer state; beyond that the idle ones are forgotten
+MAX_TOPICS: Final = 1000  # cached at a time
+MAX_LANES: Final = 10_000  # partitions with producer state; beyond that the idle ones are dropped
 
 
 class TopicInfo(NamedTuple):
-    """What there is to know before a record is added."""
+    """The metadata of a topic that are needed before a record is added."""
 
     topic: Topic
     max_batch_bytes: int
@@ -71,7 +71,7 @@ class TopicInfo(NamedTuple):
 
 
 class _Sticky:
-    """Where records without a key go now: to one partition for a while, then to the next that is led."""
+    """The current partition of records without a key; after some bytes the next one that has a leader."""
 
     def __init__(self, chance: random.Random) -> None:
         self._turn = chance.randrange(1 << 30)
@@ -89,17 +89,17 @@ class _Sticky:
 
 
 class RecordSender:
-    """`add` from any task of the loop while `run` is at work."""
+    """A producer; any task of the loop may call `add` while `run` is running."""
 
     def __init__(self, client: Client, chance: random.Random | None = None) -> None:
-        """`client` is the sender's own, which closes it."""
+        """Create it; `client` belongs to the sender, which closes it."""
         self._client = client
         self._chance = chance or random.Random()
         self._topics: dict[str, TopicInfo] = {}
         self._sticky: dict[str, _Sticky] = {}
         self._lanes: dict[TopicPartition, Lane] = {}
-        self._ready: dict[TopicPartition, Lane] = {}  # with work, and nobody at it
-        self._busy: set[int] = set()  # leaders with a request under way
+        self._ready: dict[TopicPartition, Lane] = {}  # with work, but without a task
+        self._busy: set[int] = set()  # leaders with a request in flight
         self._shared_identity: ProducerIdentity | None = None
         self._identifying = asyncio.Lock()
         self._wake = asyncio.Event()
@@ -109,7 +109,7 @@ class RecordSender:
         self._has_ended = False
 
     async def run(self) -> None:
-        """Send, once, until cancelled or failed; who waits for an outcome then is told that it is lost."""
+        """Send until cancelled or failed, once; then pending records get the error that they may be lost."""
         try:
             async with self._client, self._tasks:
                 await self._dispatch()
@@ -119,10 +119,10 @@ class RecordSender:
             for lane in self._lanes.values():
                 lane.abandon(_ended())
 
-    # ---- what callers ask ------------------------------------------------------------------------
+    # ---- for callers -----------------------------------------------------------------------------
 
     async def topic(self, name: str, deadline: Deadline) -> TopicInfo:
-        """What is known of a topic, not older than TOPIC_AGE_S; KafkaError if there is none."""
+        """Return the metadata of a topic, not older than TOPIC_AGE_S; KafkaError if it does not exist."""
         known = self._topics.get(name)
         now_s = time.monotonic()
         if known is not None and now_s - known.asked_s < TOPIC_AGE_S:
@@ -136,12 +136,12 @@ class RecordSender:
         return info
 
     async def room(self, deadline: Deadline | None = None) -> None:
-        """Wait while too much is under way already; THROTTLING_QUOTA_EXCEEDED at the deadline."""
+        """Wait while too many bytes are pending; THROTTLING_QUOTA_EXCEEDED at the deadline."""
         try:
             async with asyncio.timeout(None if deadline is None else deadline.remaining_s):
                 await self._until_there_is_room()
         except TimeoutError:
-            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many records are under way") from None
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "too many records are pending") from None
 
     async def _until_there_is_room(self) -> None:
         while self._pending_bytes >= MAX_PENDING_BYTES and not self._has_ended:
@@ -151,7 +151,7 @@ class RecordSender:
     def add(self, info: TopicInfo, record: ProducerRecord, deadline: Deadline | None = None) -> Delivery:
         """Send a record, by the deadline or within DELIVERY_TIMEOUT_S.
 
-        UNKNOWN_TOPIC_OR_PARTITION for a partition that is not there, NETWORK_EXCEPTION when `run` has ended.
+        UNKNOWN_TOPIC_OR_PARTITION for a partition that does not exist, NETWORK_EXCEPTION if `run` has ended.
         """
         if self._has_ended:
             raise _ended()
@@ -160,7 +160,7 @@ class RecordSender:
         lane = self._lanes.get(partition)
         if lane is None:
             lane = self._new_lane(partition)
-        # No object for each record of a stream.
+        # Avoids an object for each record of a stream.
         by_s = time.monotonic() + DELIVERY_TIMEOUT_S if deadline is None else deadline.at_s
         batch = lane.batch_for(size_bytes, info.max_batch_bytes, by_s)
         timestamp = int(time.time() * 1000) if record.timestamp is None else record.timestamp
@@ -187,7 +187,7 @@ class RecordSender:
 
     def _new_lane(self, partition: TopicPartition) -> Lane:
         if len(self._lanes) >= MAX_LANES:
-            # Their sequence numbers are forgotten, so they may not go on under the shared producer id.
+            # Their sequence numbers are dropped, so they may not continue under the shared producer id.
             self._lanes = {one: lane for one, lane in self._lanes.items() if lane.has_work}
             self._shared_identity = None
         lane = self._lanes[partition] = Lane(partition)
@@ -255,7 +255,7 @@ class RecordSender:
         return topic is not None and topic.leaders.get(partition.partition, -1) >= 0
 
     async def _send(self, leader: int, lanes: list[Lane]) -> None:
-        """One request to one leader, with the next batch of each lane as far as they fit."""
+        """Send one request to one leader, with the next batch of each lane as long as they fit."""
         taken: list[Lane] = []
         client = self._until(lanes)
         try:
@@ -265,7 +265,7 @@ class RecordSender:
             await self._settle_doubts(client, taken, answers)
             failing = [lane for lane in taken if not self._settle(lane, answers.get(lane.partition))]
         except KafkaError as error:
-            # Before something was taken, nothing was sent.
+            # If no batch was taken, nothing was sent.
             failing = [lane for lane in taken or lanes if not self._fail(lane, error, is_answer=not taken)]
         finally:
             self._busy.discard(leader)
@@ -276,12 +276,12 @@ class RecordSender:
         await self._again(failing)
 
     def _until(self, lanes: Sequence[Lane]) -> Client:
-        """The client for what these lanes have to send: it has as long as the first of them."""
+        """Return the client with the earliest deadline of these lanes."""
         left_s = min(lane.deadline_s for lane in lanes) - time.monotonic()
         return self._client.until(Deadline.after(max(left_s, LEAST_REQUEST_S)))
 
     def _take_content(self, lanes: Sequence[Lane], taken: list[Lane]) -> list[TopicProduceData]:
-        """What goes into a request, and whose it is; a lane whose leader is not known any more waits."""
+        """Return the data of a request and add its lanes to `taken`; a lane without a known leader waits."""
         size_bytes = 0
         by_topic: dict[str, list[PartitionProduceData]] = {}
         for lane in lanes:
@@ -300,7 +300,7 @@ class RecordSender:
         ]
 
     async def _again(self, lanes: Sequence[Lane]) -> None:
-        """Give lanes back after a pause that grows with their tries."""
+        """Make lanes ready again after a pause that grows with their attempts."""
         if lanes:
             tries = min(lane.tries for lane in lanes)
             await asyncio.sleep(min(RETRY_PAUSE_S * 2 ** min(max(tries - 1, 0), 5), MAX_RETRY_PAUSE_S))
@@ -350,9 +350,9 @@ class RecordSender:
         lanes: Sequence[Lane],
         answers: dict[TopicPartition, PartitionProduceResponse],
     ) -> None:
-        """Ask of pieces that are refused now whether an earlier try is in the log.
+        """Find out if an earlier attempt of pieces that are rejected now is in the log.
 
-        Only of what is not there a smaller piece may be sent; what is there counts as sent twice.
+        Only a piece that is not in the log may be split; one that is counts as a duplicate.
         """
         for lane in lanes:
             answer = answers.get(lane.partition)
@@ -372,7 +372,7 @@ class RecordSender:
                     pass
 
     def _settle(self, lane: Lane, answer: PartitionProduceResponse | None) -> bool:
-        """Take a leader's answer; False when the lane has to try again."""
+        """Process a leader's response; return False if the lane has to retry."""
         if answer is None:
             error = KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the leader of {lane.partition} did not answer")
             return self._fail(lane, error, is_answer=False)
@@ -389,7 +389,7 @@ class RecordSender:
         except KafkaError as error:
             is_certain = error.code not in MAY_BE_STORED
             return self._fail(lane, error, is_answer=is_certain)
-        raise AssertionError("an error code that is none")
+        raise AssertionError("an error code without an error")
 
     def _fail(self, lane: Lane, error: KafkaError, *, is_answer: bool, can_wait: bool = True) -> bool:
         can_wait = can_wait and time.monotonic() < lane.deadline_s
@@ -410,5 +410,5 @@ _GONE: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 def _ended() -> KafkaError:
     return KafkaError(
-        ErrorCode.NETWORK_EXCEPTION, "the producer of this node has ended: the record may be stored, or not"
+        ErrorCode.NETWORK_EXCEPTION, "the producer of this node has stopped: the record may be stored, or not"
     )

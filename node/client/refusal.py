@@ -1,4 +1,4 @@
-"""A sentence for whoever asked for something that cannot be done as things are."""
+"""The error for a request that the current state of the cluster does not allow."""
 
 from collections.abc import Iterable
 
@@ -9,13 +9,13 @@ class Refused(Exception):
     """Nothing was changed; the text is the whole message. Another state of the cluster would allow it."""
 
     def __init__(self, sentence: str, *, is_missing: bool = False) -> None:
-        """`is_missing`: because what was named is not there."""
+        """Create it; `is_missing` if something that the request names does not exist."""
         super().__init__(sentence)
         self.is_missing = is_missing
 
 
 def find_broker(brokers: Iterable[DescribeClusterBroker], broker_id: int) -> DescribeClusterBroker:
-    """The one of this id; Refused if there is none."""
+    """Return the broker of this id; Refused if there is none."""
     for broker in brokers:
         if broker.broker_id == broker_id:
             return broker

@@ -1,8 +1,9 @@
-"""Records of a share group: acquired from the leaders of partitions, acknowledged one by one (KIP-932).
+"""A consumer of a share group: it acquires records from the leaders and acknowledges each of them (KIP-932).
 
-The caller acknowledges what `poll` gave before it polls again, and `commit` tells the leaders. Each leader
-keeps a share session for this member; when its connection or its session ends, the leader gives what was
-acquired there to others, and acknowledgements that were not told are lost: `commit` returns these.
+The caller acknowledges the records of `poll` before it polls again, and `commit` sends the acknowledgements.
+Each leader keeps a share session for this member. When its connection or its session ends, the leader
+releases the records to other members, and acknowledgements that were not sent are lost: `commit` returns
+these.
 """
 
 import asyncio
@@ -42,11 +43,11 @@ from ottla.node.wire.messages.share_fetch import (
 )
 
 OPENING_EPOCH, CLOSING_EPOCH, MAX_EPOCH = 0, -1, 2**31 - 1  # of share sessions
-RECORD_LIMIT: Final = 1  # the acquire mode in which no more records are acquired than were asked for
+RECORD_LIMIT: Final = 1  # the acquire mode that acquires no more records than requested
 RENEWING_VERSION: Final = 2  # of ShareAcknowledge: the first that renews locks
 DEFAULT_LOCK_MS: Final = 30_000  # Kafka's group.share.record.lock.duration.ms
 LEAST_LOCK_MS, MAX_LOCK_MS = 1_000, 3_600_000
-# The partition is led elsewhere, or not now: metadata are asked again.
+# The partition has another leader, or none now: the metadata must be refreshed.
 _STALE: Final = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.FENCED_LEADER_EPOCH,
@@ -59,7 +60,7 @@ _STALE: Final = {
 }
 
 
-# The leader does not know this member's session, or not as we do: the next fetch opens a new one.
+# The leader does not have this member's session, or not in this state: the next fetch opens a new one.
 _OF_SESSIONS: Final = {
     ErrorCode.SHARE_SESSION_NOT_FOUND,
     ErrorCode.INVALID_SHARE_SESSION_EPOCH,
@@ -69,7 +70,7 @@ _OF_SESSIONS: Final = {
 
 
 class ShareLimits(NamedTuple):
-    """The most that one poll takes, and the time that it waits where there is nothing."""
+    """The most that one poll takes, and the time that it waits if there are no records."""
 
     max_records: int = 500  # Kafka's max.poll.records
     max_record_bytes: int = 16 * 1024 * 1024
@@ -78,7 +79,7 @@ class ShareLimits(NamedTuple):
 
 
 class LostAcknowledgement(NamedTuple):
-    """Records whose acknowledgement the leader did not take; they may be given to somebody again."""
+    """Records whose acknowledgement the leader did not accept; they may be delivered again."""
 
     partition: TopicPartition
     range: AcknowledgedRange
@@ -86,7 +87,7 @@ class LostAcknowledgement(NamedTuple):
 
 
 class _OfLeader(Protocol):
-    """The hint about a partition's leader in an answer of ShareFetch or ShareAcknowledge."""
+    """The current leader of a partition in a response of ShareFetch or ShareAcknowledge."""
 
     @property
     def leader_id(self) -> int: ...
@@ -97,20 +98,21 @@ class _Session:
     """The share session with one leader."""
 
     epoch: int = OPENING_EPOCH
-    partitions: frozenset[TopicPartition] = frozenset()  # those that the leader knows of
-    cursors: list[tuple[TopicPartition, AcquiredCursor]] = field(default_factory=list)  # not at their ends
-    was_asked: bool = False  # so that the leader may hold records for us
-    given: dict[TopicPartition, set[int]] = field(default_factory=dict)  # to the caller, not acknowledged yet
+    partitions: frozenset[TopicPartition] = frozenset()  # those in the leader's session
+    cursors: list[tuple[TopicPartition, AcquiredCursor]] = field(default_factory=list)  # with records left
+    was_asked: bool = False  # a request was sent, so the leader may hold records for this member
+    # Returned to the caller, not acknowledged yet.
+    given: dict[TopicPartition, set[int]] = field(default_factory=dict)
     pending: dict[TopicPartition, list[AcknowledgedRange]] = field(default_factory=dict)
-    locked_s: float = 0.0  # when locks were last taken or renewed
+    locked_s: float = 0.0  # when locks were last acquired or renewed
 
     def went_on(self) -> None:
-        """The leader has taken a request in this session."""
+        """Note that the leader has accepted a request in this session."""
         self.epoch = 1 if self.epoch == MAX_EPOCH else self.epoch + 1
 
 
 class ShareConsumer:
-    """A member of a share group that reads its partitions; `close` gives back what it holds."""
+    """A member of a share group that reads its partitions; `close` releases the records that it holds."""
 
     def __init__(
         self,
@@ -122,30 +124,30 @@ class ShareConsumer:
     ) -> None:
         self.member = ShareMember(client, group_id, topics)
         self.lock_ms = DEFAULT_LOCK_MS
-        self.problems: dict[TopicPartition, KafkaError] = {}  # why the last round had nothing of these
+        self.problems: dict[TopicPartition, KafkaError] = {}  # partitions that the last round could not read
         self._client = client
         self._group_id = group_id
         self._limits = limits
         self._sessions: dict[int, _Session] = {}
-        self._hints: dict[TopicPartition, int] = {}  # leaders that answers have named
+        self._hints: dict[TopicPartition, int] = {}  # current leaders named in responses
         self._unreadable: list[Unreadable] = []
         self._lost: list[LostAcknowledgement] = []
 
     # ---- records ----------------------------------------------------------------------------------
 
     async def poll(self, max_records: int | None = None) -> list[SharedRecord]:
-        """Return the next records, at most so many; nothing after a wait where there are none."""
+        """Return the next records, at most `max_records`; an empty list after a wait without any."""
         wanted = min(max_records or self._limits.max_records, self._limits.max_records)
         await self.keep_alive()
         records = await self._open(wanted)
         if records:
             return records
-        await self._tell()  # gaps, and what was rejected, before more is acquired
+        await self._tell()  # gaps and rejected records, before more is acquired
         await self._fetch(wanted)
         return await self._open(wanted)
 
     def take_unreadable(self) -> list[Unreadable]:
-        """Return what could not be opened since the last call; it is rejected with the next commit."""
+        """Return the records that could not be opened since the last call; the next commit rejects them."""
         found, self._unreadable = self._unreadable, []
         return found
 
@@ -196,7 +198,7 @@ class ShareConsumer:
             await asyncio.sleep(RETRY_PAUSE_S)
 
     async def _by_leader(self, client: Client) -> dict[int, frozenset[TopicPartition]]:
-        """The assigned partitions by leader; those without one stand in `problems`."""
+        """Return the assigned partitions by leader; those without one are in `problems`."""
         self.problems = {}
         self._hints = {one: leader for one, leader in self._hints.items() if one in self.member.assigned}
         found: dict[int, set[TopicPartition]] = {}
@@ -225,7 +227,7 @@ class ShareConsumer:
         names: Mapping[bytes, str],
         wanted: int,
     ) -> KafkaError | None:
-        """Ask one leader; errors that may pass are noted, the first one that will not is returned."""
+        """Fetch from one leader; note errors that can be retried, and return the first one that cannot."""
         session = self._sessions.setdefault(leader, _Session())
         if not partitions and session.epoch == OPENING_EPOCH:
             self._drop(leader, _session_is_over(leader))
@@ -285,7 +287,7 @@ class ShareConsumer:
         return final
 
     def _take(self, session: _Session, partition: TopicPartition, data: PartitionData) -> None:
-        """Keep what a leader gave of a partition; KafkaError for what will not pass."""
+        """Keep the records of a partition from a response; KafkaError for an error that cannot be retried."""
         try:
             check(data.error_code, data.error_message, str(partition))
         except KafkaError as error:
@@ -309,7 +311,7 @@ class ShareConsumer:
             self._client.forget(partition.topic)
 
     def _drop(self, leader: int, error: KafkaError) -> None:
-        """The session with a leader is over: what was acquired there is given to others."""
+        """End the session with a leader; the records acquired there are released to other members."""
         session = self._sessions.pop(leader, None)
         if session is None:
             return
@@ -319,7 +321,7 @@ class ShareConsumer:
     # ---- acknowledgements -------------------------------------------------------------------------
 
     def acknowledge(self, shared: SharedRecord, kind: AcknowledgeType) -> None:
-        """Say what becomes of a record that `poll` gave; `commit` tells it to its leader."""
+        """Acknowledge a record that `poll` returned; `commit` sends it to the leader."""
         offset = shared.record.offset
         for session in self._sessions.values():
             given = session.given.get(shared.partition)
@@ -329,14 +331,15 @@ class ShareConsumer:
                 ranges.append(AcknowledgedRange(offset, offset, kind))
                 return
         error = KafkaError(
-            ErrorCode.INVALID_RECORD_STATE, f"offset {offset} of {shared.partition} is not held any more"
+            ErrorCode.INVALID_RECORD_STATE,
+            f"this member no longer holds offset {offset} of {shared.partition}",
         )
         self._lost.append(
             LostAcknowledgement(shared.partition, AcknowledgedRange(offset, offset, kind), error)
         )
 
     async def commit(self) -> list[LostAcknowledgement]:
-        """Tell the leaders what was acknowledged; what they did not take since the last call is returned."""
+        """Send all acknowledgements; return those that leaders did not accept since the last call."""
         await self._tell()
         lost, self._lost = self._lost, []
         return lost
@@ -352,7 +355,7 @@ class ShareConsumer:
         try:
             answers = await self._send(client, leader, session, pending, is_renewal=False)
         except KafkaError as error:
-            self._drop(leader, error)  # with what is pending
+            self._drop(leader, error)  # with its pending acknowledgements
             if not _passes(error):
                 raise
             return
@@ -369,7 +372,7 @@ class ShareConsumer:
         *,
         is_renewal: bool,
     ) -> dict[TopicPartition, KafkaError]:
-        """One ShareAcknowledge; the errors of partitions that have one."""
+        """Send one ShareAcknowledge; return the errors of partitions that have one."""
         ids = await self._topic_ids(client, ranges)
         topics = [
             AcknowledgeTopic(
@@ -424,10 +427,10 @@ class ShareConsumer:
             await client.refresh(sorted(names))
         return {name: client.topics[name].topic_id for name in names if name in client.topics}
 
-    # ---- staying and going ------------------------------------------------------------------------
+    # ---- membership -------------------------------------------------------------------------------
 
     async def keep_alive(self) -> None:
-        """Heartbeat, and renew the locks of what is held, each when it is time to; call it while you work."""
+        """Send a heartbeat, and renew the locks of held records, if due; to be called during long work."""
         await self.member.heartbeat()
         client = self._client.renewed()
         for leader, session in list(self._sessions.items()):
@@ -437,7 +440,7 @@ class ShareConsumer:
             began_s = time.monotonic()
             if began_s - session.locked_s < self.lock_ms / 2000:
                 continue
-            session.locked_s = began_s  # not again at once, whatever comes of it
+            session.locked_s = began_s  # not again at once, even after an error
             try:
                 connection = await client.node(leader)
                 if not _renews(connection):
@@ -449,7 +452,7 @@ class ShareConsumer:
                     raise
 
     async def close(self) -> list[LostAcknowledgement]:
-        """Tell what was acknowledged, give back what is held, and leave the group."""
+        """Send all acknowledgements, release the records that are held, and leave the group."""
         await self._tell()
         client = self._client.renewed()
         for leader, session in list(self._sessions.items()):
@@ -467,12 +470,12 @@ class ShareConsumer:
 
 
 def _passes(error: KafkaError) -> bool:
-    """Return whether a later question may be answered, in another session or of another leader."""
+    """Return True if a later request may succeed, in another session or at another leader."""
     return error.code.retriable or error.code in _OF_SESSIONS or error.code in _STALE
 
 
 def _held(session: _Session) -> Iterator[tuple[TopicPartition, list[AcknowledgedRange]]]:
-    """Return what has a lock in this session, as ranges to renew."""
+    """Yield the records that are locked in this session, as ranges to renew."""
     ranges: dict[TopicPartition, list[AcknowledgedRange]] = {}
     for partition, offsets in session.given.items():
         if offsets:
@@ -486,7 +489,7 @@ def _held(session: _Session) -> Iterator[tuple[TopicPartition, list[Acknowledged
 
 
 def _renews(connection: PeerClient) -> bool:
-    """Return whether the server knows how to renew locks."""
+    """Return True if the server can renew locks."""
     return connection.version_for(ShareAcknowledgeRequest) >= RENEWING_VERSION
 
 

@@ -1,6 +1,6 @@
-"""Share groups (KIP-932), their members and where they read: what `ottla group` asks about them.
+"""Share groups (KIP-932): their start offsets and lags.
 
-Deleting, listing and settings of share groups are those of other groups.
+Share groups are deleted, listed and configured like other groups.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,11 +32,11 @@ UNKNOWN: Final = -1  # a start offset or a lag
 
 
 class ShareStart(NamedTuple):
-    """The place of a share group in a partition: nothing before `offset` is delivered again.
+    """The start offset of a share group in a partition: no record before `offset` is delivered again.
 
-    `lag` counts the records from there to the end that are neither acknowledged nor archived; None from a
-    server that does not tell. Both are None while the group has not read the partition yet. `in_flight` is
-    what the leader tells; None while no member reads, and from other servers than Ottla.
+    `lag` counts the records from there to the end that are neither acknowledged nor archived; None if the
+    server does not return it. Both are None while the group has not read the partition yet. `in_flight` is
+    the state at the leader; None while no member reads, and from other servers than Ottla.
     """
 
     offset: int | None
@@ -48,7 +48,7 @@ class ShareStart(NamedTuple):
 async def share_starts(
     client: Client, group_id: str, *, with_in_flight: bool = False
 ) -> dict[TopicPartition, ShareStart]:
-    """Return where a share group reads each partition that it knows, sorted."""
+    """Return the start offset of a share group in each partition that it has read, sorted."""
     request = DescribeShareGroupOffsetsRequest(
         groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=None)],
         include_in_flight=with_in_flight,
@@ -78,7 +78,7 @@ async def share_starts(
 
 
 async def set_share_starts(client: Client, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Set where a share group without members reads; NON_EMPTY_GROUP if it has some."""
+    """Set the start offsets of a share group without members; NON_EMPTY_GROUP if it has some."""
     by_topic: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = {}
     for (name, number), offset in offsets.items():
         one = AlterShareGroupOffsetsRequestPartition(partition_index=number, start_offset=offset)
@@ -108,7 +108,7 @@ async def set_share_starts(client: Client, group_id: str, offsets: Mapping[Topic
 async def delete_share_starts(
     client: Client, group_id: str, topics: Iterable[str]
 ) -> dict[str, tuple[int, str | None]]:
-    """Forget all that a share group knows of these topics; the error code and message of each, 0 for none."""
+    """Delete a share group's state in these topics; return the error code (0: none) and message of each."""
     request = DeleteShareGroupOffsetsRequest(
         group_id=group_id, topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=one) for one in topics]
     )
@@ -127,7 +127,7 @@ async def delete_share_starts(
 async def share_lags(
     client: Client, coordinator_id: int, group_ids: Sequence[str]
 ) -> dict[str, dict[str, int | None]]:
-    """Return the lag of share groups of one coordinator by topic, asked once; None where none is told."""
+    """Return the lag of share groups of one coordinator by topic, without a retry; None if it is unknown."""
     request = DescribeShareGroupOffsetsRequest(
         groups=[DescribeShareGroupOffsetsRequestGroup(group_id=one, topics=None) for one in group_ids]
     )

@@ -10,12 +10,12 @@ _STATES: Final = {int(state): state.name.lower() for state in RecordState}
 
 
 def state_word(state: int) -> str:
-    """Return the state of a record in a word, also one that only a newer server knows."""
+    """Return the state of a record as a word, or as a number if only a newer server knows it."""
     return _STATES.get(state, str(state))
 
 
 def in_flight_as_json(state: InFlightState) -> dict[str, object]:
-    """Return what a partition has in flight, in numbers of records, with the ranges that matter first."""
+    """Return the records in flight of a partition: counts of records, and the ranges that matter most."""
     return {
         "start": state.start_offset,
         "end": state.end_offset,
@@ -47,7 +47,7 @@ def error_word(code: int) -> str | None:
 
 
 def range_as_json(one: InFlightRange) -> dict[str, object]:
-    """Return neighbouring records that are alike; those that nobody holds have no member and no lock."""
+    """Return a range of records in the same state; member and lock are null if no member holds it."""
     return {
         "first_offset": one.first_offset,
         "last_offset": one.last_offset,

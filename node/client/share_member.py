@@ -1,6 +1,6 @@
-"""A member of a share group (KIP-932): heartbeats that bring its assignment, and leaving.
+"""A member of a share group (KIP-932): heartbeats that return its assignment, and leaving.
 
-It speaks only when it is asked to: the caller heartbeats between its fetches, and while it works.
+It sends requests only when it is called: the caller heartbeats between its fetches, and during long work.
 """
 
 import base64
@@ -20,9 +20,9 @@ from ottla.node.wire.messages.share_group_heartbeat import (
 
 JOINING, LEAVING = 0, -1  # member epochs
 LEAST_HEARTBEAT_S: Final = 0.1
-MAX_HEARTBEAT_S: Final = 15.0  # Kafka's share.heartbeat.interval.ms may be no larger
+MAX_HEARTBEAT_S: Final = 15.0  # the maximum of Kafka's share.heartbeat.interval.ms
 MAX_PARTITIONS: Final = 100_000  # of one member
-# The group has gone on without this member: it joins again, by the same name.
+# The group no longer has this member: it joins again under the same id.
 _REJOIN: Final = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH}
 
 
@@ -31,18 +31,18 @@ class ShareMember:
 
     def __init__(self, client: Client, group_id: str, topics: Sequence[str]) -> None:
         self.assigned: frozenset[TopicPartition] = frozenset()
-        # As Kafka writes UUIDs. Members choose their names themselves.
+        # Encoded as Kafka's UUIDs. Members of share groups generate their own ids.
         self.member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         self.epoch = JOINING
         self._client = client
         self._group_id = group_id
         self._topics = sorted(set(topics))
         self._next_s = 0.0
-        self._has_asked = False  # so that the group may know this member
-        self._unnamed: Assignment | None = None  # it has topics whose names are not known yet
+        self._has_asked = False  # a heartbeat was sent, so the group may have this member
+        self._unnamed: Assignment | None = None  # an assignment with topics whose names are unknown yet
 
     async def heartbeat(self) -> None:
-        """Say that this member lives, if it is time to; `assigned` is what the group wants it to read."""
+        """Send a heartbeat if it is due; `assigned` are the partitions that the group assigns."""
         if time.monotonic() < self._next_s and self._unnamed is None:
             return
         client = self._client.renewed()
@@ -60,7 +60,7 @@ class ShareMember:
             await self._take(client, self._unnamed)
 
     async def _ask(self, client: Client) -> ShareGroupHeartbeatResponse:
-        """One heartbeat; errors that may pass are raised, others are in the answer."""
+        """Send one heartbeat; raise an error unless the member must join again, which the response says."""
         connection = await client.coordinator(self._group_id)
         self._has_asked = True
         request = ShareGroupHeartbeatRequest(
@@ -77,7 +77,7 @@ class ShareMember:
         return response
 
     async def _take(self, client: Client, assignment: Assignment) -> None:
-        """Note the assignment by names; topics that metadata do not know yet are taken with a later one."""
+        """Set the assignment by topic names; topics that the metadata lack are added by a later heartbeat."""
         known = {topic.topic_id: topic.name for topic in client.topics.values()}
         if any(topic.topic_id not in known for topic in assignment.topic_partitions):
             await client.refresh(self._topics)
@@ -90,14 +90,15 @@ class ShareMember:
         )
         if len(partitions) > MAX_PARTITIONS:
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"share group {self._group_id} assigned more than {MAX_PARTITIONS}"
+                ErrorCode.INVALID_REQUEST,
+                f"share group {self._group_id} assigned over {MAX_PARTITIONS} partitions",
             )
         self.assigned = partitions
         is_complete = all(topic.topic_id in known for topic in assignment.topic_partitions)
         self._unnamed = None if is_complete else assignment
 
     async def leave(self) -> None:
-        """Go, so that the others get our partitions at once."""
+        """Leave the group, so that the other members get the partitions at once."""
         if not self._has_asked:
             return
         self.epoch, self.assigned = LEAVING, frozenset()

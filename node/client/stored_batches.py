@@ -1,4 +1,4 @@
-"""A batch whose answer was lost: the leader of its partition knows whether it is in the log (KIP-664)."""
+"""Finds out if a batch whose response was lost is in the log; the leader of its partition knows (KIP-664)."""
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
@@ -10,9 +10,9 @@ from ottla.node.client.txn_admin import find_producers
 async def is_stored(
     client: Client, partition: TopicPartition, producer_id: int, epoch: int, last_sequence: int
 ) -> bool | None:
-    """Return whether the last batch of this producer in the log ends with this sequence number.
+    """Return True if the last batch of this producer in the log ends with this sequence number.
 
-    None if nobody tells: the leader is not there, or the user may not read the topic.
+    None if it is unknown: the leader does not answer, or the client may not read the topic.
     """
     try:
         told = await find_producers(briefly(client), [partition])

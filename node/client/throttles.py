@@ -1,6 +1,6 @@
-"""How fast replicas may be copied (KIP-73): rates of brokers, and the topics for which they hold.
+"""Throttles of replication (KIP-73): the rates of brokers, and the topics to which they apply.
 
-A rate without a topic that it holds for throttles nothing, and neither does a topic without a rate.
+A rate without a topic throttles nothing, and neither does a topic without a rate.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,9 +32,9 @@ TOPICS_OF_A_REQUEST: Final = 500
 
 
 class BrokerThrottle(NamedTuple):
-    """Bytes a second by the names of `RATES`; only limits are there.
+    """The limits of a broker in bytes per second, by the names of `RATES`; unlimited rates are left out.
 
-    What a broker sends to followers, what it fetches itself, what it copies among its directories.
+    They limit what it sends to followers, what it fetches itself, and what it copies between its directories.
     """
 
     broker_id: int
@@ -42,7 +42,7 @@ class BrokerThrottle(NamedTuple):
 
 
 class TopicThrottle(NamedTuple):
-    """The replicas of a topic that are throttled, as PARTITION:BROKER, or * for all."""
+    """The throttled replicas of a topic, as PARTITION:BROKER, or * for all."""
 
     topic: str
     leader_replicas: Sequence[str]
@@ -50,15 +50,15 @@ class TopicThrottle(NamedTuple):
 
 
 class Throttles(NamedTuple):
-    """What is throttled; brokers without a limit and topics without a replica are left out."""
+    """All throttles; brokers without a limit and topics without a replica are left out."""
 
     brokers: Sequence[BrokerThrottle]
     topics: Sequence[TopicThrottle]
-    problems: Mapping[int, KafkaError] = MappingProxyType({})  # of brokers that could not be asked
+    problems: Mapping[int, KafkaError] = MappingProxyType({})  # of brokers that did not answer
 
 
 async def get_throttles(client: Client) -> Throttles:
-    """Ask all brokers that are up, and all topics."""
+    """Return the throttles of all brokers that are up, and of all topics."""
 
     async def ask(client: Client, broker_id: int) -> BrokerThrottle:
         values = await _values_once(client, [_config_of_broker(broker_id)], RATES)
@@ -89,10 +89,10 @@ async def set_throttles(
     broker_ids: Sequence[int] | None,
     topics: Sequence[str],
 ) -> None:
-    """Limit these brokers (None: all that are up), and have the limits hold for all replicas of these topics.
+    """Limit these brokers (None: all that are up), and apply the limits to all replicas of these topics.
 
-    A rate of `RATES` that is not given stays as it is. UNKNOWN_TOPIC_OR_PARTITION for a topic that is not
-    there; nothing is changed then.
+    A rate of `RATES` that is not given stays as it is. UNKNOWN_TOPIC_OR_PARTITION for a topic that does not
+    exist; nothing is changed then.
     """
     brokers = (await describe_cluster(client)).brokers
     for broker_id in broker_ids or ():
@@ -100,7 +100,7 @@ async def set_throttles(
             raise Refused(f"Broker {broker_id} is fenced, so its limits cannot be set; start it first.")
     living = sorted(one.broker_id for one in brokers if not one.is_fenced)
     await topic_admin.describe_topics(client, list(topics))
-    # Topics first: a rate that holds for nothing does no harm, and a topic without a rate neither.
+    # Safe to interrupt: a topic without a rate has no effect, nor has a rate without a topic.
     for name in topics:
         await _alter(
             client,
@@ -114,10 +114,10 @@ async def set_throttles(
 
 
 async def clear_throttles(client: Client) -> Throttles:
-    """Take away every limit, as after a reassignment; what there was."""
+    """Remove all throttles, as after a reassignment; return those that were set."""
     found = await get_throttles(client)
     for error in found.problems.values():
-        raise error  # or its limits would stay, and nobody would know
+        raise error  # else its limits would stay unnoticed
     for broker in found.brokers:
         await _alter(client, _config_of_broker(broker.broker_id), {}, tuple(broker.rates))
     for topic in found.topics:
@@ -141,7 +141,7 @@ async def _alter(
 async def _values(
     client: Client, resources: Iterable[ConfigResource], names: Sequence[str]
 ) -> dict[str, dict[str, str]]:
-    """These settings of each resource, asked for until the deadline."""
+    """Return these settings of each resource, retried until the deadline."""
     wanted = list(resources)
     return await client.retry(lambda: _values_once(client, wanted, names))
 
@@ -149,7 +149,7 @@ async def _values(
 async def _values_once(
     client: Client, wanted: Sequence[ConfigResource], names: Sequence[str]
 ) -> dict[str, dict[str, str]]:
-    """These settings of each resource; a broker is asked itself, as nobody else knows what it has."""
+    """Return these settings of each resource; a broker is asked for its own, which only it knows."""
     request = DescribeConfigsRequest(
         resources=[
             DescribeConfigsResource(

@@ -1,4 +1,4 @@
-"""Topics and their settings: what `ottla topic` asks of a cluster."""
+"""Topics, their settings and their offsets."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -55,15 +55,15 @@ from ottla.node.wire.messages.list_offsets import (
 )
 from ottla.node.wire.messages.metadata import MetadataResponseTopic
 
-SEEN_WITHIN_S: Final = 2.0  # metadata reach all nodes that live within milliseconds
+SEEN_WITHIN_S: Final = 2.0  # metadata reach all running nodes within milliseconds
 SEEN_PAUSE_S: Final = 0.005
 LATEST: Final = -1
 EARLIEST: Final = -2
 CLIENT_METRICS: Final = 16
-BROKER: Final = 4  # a kind of resource; the defaults of all brokers stand under an empty name
+BROKER: Final = 4  # a type of resource; the defaults of all brokers have an empty name
 SET, DELETE = 0, 1  # operations of IncrementalAlterConfigs
-NOT_TOLD: Final = -(2**31)  # of the operations that a client may carry out
-# Where the value of a setting comes from, as DescribeConfigs numbers it.
+NOT_TOLD: Final = -(2**31)  # of the authorized operations
+# The source of a setting's value, as DescribeConfigs numbers it.
 SOURCES: Final = {
     1: "topic",
     2: "broker",
@@ -80,7 +80,7 @@ class ConfigResource(NamedTuple):
     """A resource with settings: a topic, a group, or a subscription to client metrics."""
 
     kind: int
-    noun: str  # also the source of the settings that were given to this very one
+    noun: str  # also the source of settings that were set for this resource
     name: str
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ def config_of_subscription(name: str) -> ConfigResource:
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """What a look-up found; offset -1 for nothing."""
+    """The result of an offset look-up; offset -1 for none."""
 
     offset: int
     timestamp: int
@@ -116,7 +116,7 @@ async def create_topic(
     only_check: bool,
     assignments: Mapping[int, Sequence[int]] | None = None,
 ) -> CreatableTopicResult:
-    """Make a topic (-1: the cluster's own default); what was made.
+    """Create a topic (-1: the cluster's default) and return the result.
 
     `assignments` are the brokers of each partition; then partitions and replicas are both -1.
     """
@@ -158,7 +158,7 @@ async def delete_topic(client: Client, name: str) -> None:
 
 
 async def add_partitions(client: Client, name: str, count: int, *, only_check: bool) -> None:
-    """Grow a topic to `count` partitions."""
+    """Increase the partitions of a topic to `count`."""
     topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
 
     async def attempt() -> None:
@@ -174,9 +174,9 @@ async def add_partitions(client: Client, name: str, count: int, *, only_check: b
 
 
 async def until_seen(client: Client, name: str, *, is_there: bool) -> None:
-    """Wait until the node that is asked has heard from the controller that a topic was made or deleted.
+    """Wait until the node of this client has applied the creation or deletion of a topic.
 
-    A node that is far behind is not waited for.
+    It gives up after SEEN_WITHIN_S: a node that is far behind is not waited for.
     """
     client = client.until(client.deadline.within(SEEN_WITHIN_S))
     pause_s = SEEN_PAUSE_S
@@ -191,7 +191,7 @@ async def until_seen(client: Client, name: str, *, is_there: bool) -> None:
 async def describe_topics(
     client: Client, names: Sequence[str] | None, *, with_operations: bool = False
 ) -> list[MetadataResponseTopic]:
-    """Metadata of these topics (None: all), sorted by name; one that is not there is an error."""
+    """Return the metadata of these topics (None: all), sorted by name; a missing topic is an error."""
     response = await client.refresh(names, with_operations=with_operations)
     for topic in response.topics:
         if topic.error_code not in (0, ErrorCode.LEADER_NOT_AVAILABLE):
@@ -200,14 +200,14 @@ async def describe_topics(
 
 
 class EligibleReplicas(NamedTuple):
-    """The eligible leader replicas of a partition, and its last leader where all are lost (KIP-966)."""
+    """The eligible leader replicas of a partition, and its last leader if all are lost (KIP-966)."""
 
     eligible: Sequence[int]
     last_known: Sequence[int]
 
 
 async def eligible_replicas(client: Client, names: Sequence[str]) -> dict[TopicPartition, EligibleReplicas]:
-    """Return the eligible leader replicas of these topics; nothing where the server does not tell them."""
+    """Return the eligible leader replicas of these topics; nothing if the server does not return them."""
     connection = await client.any_node()
     if ApiKey.DESCRIBE_TOPIC_PARTITIONS not in connection.versions or not names:
         return {}
@@ -243,9 +243,9 @@ async def describe_configs(
 
 
 async def max_batch_bytes(client: Client, name: str, most: int) -> int:
-    """Return how many bytes a batch for a topic may have: `most`, or less where the topic says so.
+    """Return the maximum size of a batch for a topic: `most`, or less if the topic's limit is lower.
 
-    Whoever may not see its settings does not ask: the audit log would tell of a refusal that harms nobody.
+    A client that may not see the settings does not request them, since the denial would be in the audit log.
     """
     try:
         if not await _may_describe_configs(client, name):
@@ -258,13 +258,13 @@ async def max_batch_bytes(client: Client, name: str, most: int) -> int:
 
 
 async def _may_describe_configs(client: Client, name: str) -> bool:
-    """Return whether this client may see the settings of a topic; True where nodes do not say."""
+    """Return True if this client may see the settings of a topic, or if the server does not say."""
     response = await client.refresh([name], with_operations=True)
     return shows_configs(only(response.topics, f"topic {name}"))
 
 
 def shows_configs(topic: MetadataResponseTopic) -> bool:
-    """Return whether metadata with operations say that their client may see the topic's settings."""
+    """Return True if metadata with operations allow the client to see the topic's settings."""
     allowed = topic.topic_authorized_operations
     return allowed == NOT_TOLD or bool(allowed >> AclOperation.DESCRIBE_CONFIGS & 1)
 
@@ -277,12 +277,12 @@ async def alter_configs(
     resets: Sequence[str],
     only_check: bool,
 ) -> None:
-    """Set some settings and give others back to their defaults; all or nothing."""
+    """Set some settings and reset others to their defaults; all or nothing."""
     changes = [AlterableConfig(name=key, config_operation=SET, value=text) for key, text in settings.items()]
     changes += [AlterableConfig(name=key, config_operation=DELETE, value=None) for key in resets]
     resource = AlterConfigsResource(resource_type=of.kind, resource_name=of.name, configs=changes)
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=only_check)
-    # What is one broker's own that broker judges, as with Apache Kafka.
+    # The settings of one broker are validated by that broker, as in Apache Kafka.
     is_of_broker = of.kind == BROKER and of.name != ""
     connection = await (client.node(int(of.name)) if is_of_broker else client.controller())
     response = await connection.request(
@@ -304,14 +304,14 @@ async def list_subscriptions(client: Client) -> list[str]:
 async def list_offsets(
     client: Client, partitions: Mapping[TopicPartition, int], *, isolation_level: int = 0
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
-    """For each partition the offset at a timestamp in ms, or at LATEST or EARLIEST."""
+    """Return the offset of each partition at a timestamp in ms, or at LATEST or EARLIEST."""
     return (await find_offsets(client, partitions, isolation_level=isolation_level)).all()
 
 
 async def find_offsets(
     client: Client, partitions: Mapping[TopicPartition, int], *, isolation_level: int = 0
 ) -> Answers[OffsetAndTimestamp]:
-    """The same, with the partitions that cannot be asked named."""
+    """Return the offsets as `list_offsets` does, and the errors of partitions that have no answer."""
 
     async def ask(
         leader: int, mine: Sequence[TopicPartition]
@@ -336,7 +336,7 @@ def _offset_of(
 async def list_offsets_of(
     client: Client, leader: int, partitions: Mapping[TopicPartition, int], *, isolation_level: int = 0
 ) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
-    """What one node answers for these partitions and timestamps; the errors inside are the caller's."""
+    """Return a node's response for these partitions and timestamps; its errors are left to the caller."""
     by_topic: dict[str, list[ListOffsetsPartition]] = {}
     for (name, number), timestamp in partitions.items():
         wanted = ListOffsetsPartition(partition_index=number, timestamp=timestamp)

@@ -1,4 +1,4 @@
-"""Transactions, and the producers that a log knows: what `ottla txn` asks of a cluster."""
+"""Transactions at their coordinators, and the producers in the logs of partitions."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -32,21 +32,21 @@ from ottla.node.wire.messages.write_txn_markers import (
 )
 
 ONGOING: Final = "Ongoing"
-DECIDED: Final = ("PrepareCommit", "PrepareAbort")  # markers are on their way
+DECIDED: Final = ("PrepareCommit", "PrepareAbort")  # the markers are being written
 # As Apache Kafka writes them.
 STATES: Final = ("Empty", ONGOING, *DECIDED, "CompleteCommit", "CompleteAbort", "PrepareEpochFence", "Dead")
 PARTITIONS_OF_A_REQUEST: Final = 500
 IDS_OF_A_REQUEST: Final = 500
-# ListTransactions: since when it knows each filter. An older server would pass over it and list everything.
+# The versions of ListTransactions that add each filter. An older server would ignore it and list everything.
 _DURATION_VERSION, _PATTERN_VERSION = 1, 2
 ELECTION_PAUSE_S: Final = 0.2
 NO_LEADER: Final = -1
-# The coordinator makes nothing of it: who fences a producer begins no transaction.
+# Has no effect at the coordinator: a producer that only fences begins no transaction.
 _FENCING_TIMEOUT_MS: Final = 1
 
 
 class ListedTransaction(NamedTuple):
-    """A transactional id as the broker that coordinates it lists it."""
+    """A transactional id as its coordinator lists it."""
 
     transactional_id: str
     state: str
@@ -55,14 +55,14 @@ class ListedTransaction(NamedTuple):
 
 
 class ListedTransactions(NamedTuple):
-    """The transactional ids by name, and the errors of brokers that could not be asked for theirs."""
+    """The transactional ids by name, and the errors of the brokers that did not answer."""
 
     transactions: list[ListedTransaction]
     problems: Mapping[int, KafkaError]
 
 
 class TransactionView(NamedTuple):
-    """A transactional id; the partitions are those of what is open or has no marker yet."""
+    """A transactional id; its partitions are those of an open transaction, or those that lack its marker."""
 
     transactional_id: str
     state: str
@@ -75,7 +75,7 @@ class TransactionView(NamedTuple):
 
 
 class ProducerView(NamedTuple):
-    """What a log knows of a producer; `start_offset` is that of its open transaction."""
+    """The state of a producer in a log; `start_offset` is that of its open transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -93,7 +93,7 @@ async def list_transactions(
     longer_than_ms: int | None = None,
     pattern: str | None = None,
 ) -> ListedTransactions:
-    """The transactional ids of all brokers by name; of each filter that is given only what it lets pass."""
+    """Return the transactional ids of all brokers by name; only those that match every given filter."""
     request = ListTransactionsRequest(
         state_filters=states,
         producer_id_filters=producer_ids,
@@ -122,7 +122,7 @@ async def list_transactions(
 
 
 async def describe_transaction(client: Client, transactional_id: str) -> TransactionView:
-    """A transactional id; TRANSACTIONAL_ID_NOT_FOUND if its coordinator does not know it."""
+    """Return a transactional id; TRANSACTIONAL_ID_NOT_FOUND if its coordinator does not have it."""
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
 
     async def attempt() -> TransactionView:
@@ -138,9 +138,10 @@ async def describe_transaction(client: Client, transactional_id: str) -> Transac
 
 
 async def describe_open(client: Client, listed: Sequence[ListedTransaction]) -> dict[str, TransactionView]:
-    """Those of the ids that have something open, by id, as the brokers tell that listed them.
+    """Return the listed ids with an open transaction, by id, from the brokers that listed them.
 
-    An id whose coordinator has changed since, or has forgotten it, is left out: it is an addition to a list.
+    An id that has moved to another coordinator since, or was removed, is left out: this only completes a
+    list.
     """
     by_broker: dict[int, list[str]] = {}
     for one in listed:
@@ -181,7 +182,7 @@ def _view_of(state: TransactionState, peer: str) -> TransactionView:
 
 
 async def fence(client: Client, transactional_id: str) -> None:
-    """Take the place of the producer: what it has open is aborted, and it is told so."""
+    """Fence the producer of an id: its open transaction is aborted, and its next request is rejected."""
     request = InitProducerIdRequest(
         transactional_id=transactional_id, transaction_timeout_ms=_FENCING_TIMEOUT_MS
     )
@@ -189,7 +190,7 @@ async def fence(client: Client, transactional_id: str) -> None:
     async def attempt() -> None:
         connection = await client.transaction_coordinator(transactional_id)
         response = await connection.request(request, InitProducerIdResponse, timeout_s=client.remaining_s)
-        # CONCURRENT_TRANSACTIONS while the markers are on their way: asked again until it is done.
+        # CONCURRENT_TRANSACTIONS while the markers are being written: retried until that is done.
         check(response.error_code, None, f"transactional id {transactional_id}")
 
     await client.retry(attempt)
@@ -201,7 +202,7 @@ async def fence(client: Client, transactional_id: str) -> None:
 async def describe_producers(
     client: Client, partitions: Iterable[TopicPartition], *, broker_id: int | None = None
 ) -> dict[TopicPartition, list[ProducerView]]:
-    """The producers that each log knows, by their id: as its leader has it, or this broker."""
+    """Return the producers in each log by their id, from the leader or from one broker."""
     if broker_id is None:
         return dict(sorted((await find_producers(client, partitions)).all().items()))
     mine = sorted(partitions)
@@ -210,7 +211,7 @@ async def describe_producers(
 
 
 async def find_producers(client: Client, partitions: Iterable[TopicPartition]) -> Answers[list[ProducerView]]:
-    """Return the producers that the leaders know, and the errors of partitions that cannot be asked."""
+    """Return the producers in the logs of the leaders, and the errors of partitions without an answer."""
     return await ask_leaders(client, partitions, partial(_ask_producers, client))
 
 
@@ -269,13 +270,14 @@ def _producer_view_of(state: ProducerState) -> ProducerView:
 
 
 async def write_abort_marker(client: Client, partition: TopicPartition, producer: ProducerView) -> None:
-    """End, by an abort, what a producer has open in this one log; no coordinator hears of it."""
+    """Abort the open transaction of a producer in one log, without its coordinator."""
     marker = WritableTxnMarker(
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
         transaction_result=False,
         topics=[WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])],
-        # -1 where the log has no marker of this producer yet: 0, then, which is of every coordinator's past.
+        # -1 if the log has no marker of this producer yet: then 0, which is not above any coordinator's
+        # epoch.
         coordinator_epoch=max(0, producer.coordinator_epoch),
         transaction_version=0,
     )
@@ -296,10 +298,10 @@ async def write_abort_marker(client: Client, partition: TopicPartition, producer
 
 
 async def partitions_to_search(client: Client, broker_id: int | None) -> list[TopicPartition]:
-    """All partitions, those of internal topics too; or those of which this broker has a replica."""
+    """Return all partitions, internal topics included; or those of which this broker has a replica."""
     response = await client.refresh(None)
     if broker_id is not None:
-        await client.node(broker_id)  # on one that there is not nothing hangs, which is no answer
+        await client.node(broker_id)  # raises for a broker that does not exist, instead of an empty result
     return [
         TopicPartition(topic.name, one.partition_index)
         for topic in response.topics
@@ -310,7 +312,7 @@ async def partitions_to_search(client: Client, broker_id: int | None) -> list[To
 
 
 async def leaders_of(client: Client, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-    """Who leads each of the partitions that are there; NO_LEADER where nobody does, and that lasts."""
+    """Return the leader of each existing partition; NO_LEADER if it still has none after some seconds."""
     topics = sorted({one.topic for one in partitions})
     deadline = briefly(client).deadline
     while True:

@@ -1,4 +1,4 @@
-"""Transactions and producers as programs read them, from the command line and over REST."""
+"""Transactions and producers as JSON objects, for the command line and the REST API."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -7,11 +7,11 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.hanging_transactions import OpenTransaction
 from ottla.node.client.txn_admin import DECIDED, ONGOING, ListedTransaction, ProducerView, TransactionView
 
-# Of each partition the first offset of what its leader has open; None for nothing, UNKNOWN if nobody leads it
-# now, and not there if deleted.
+# The first offset of the open transaction in each partition; None if there is none, UNKNOWN without a leader.
+# Deleted partitions are missing.
 StartOffsets = Mapping[TopicPartition, int | None]
 UNKNOWN: Final = -1
-NO_TIMEOUT_MS = 2**31 - 1  # of two-phase commit: the client alone ends it
+NO_TIMEOUT_MS = 2**31 - 1  # of two-phase commit: only the client ends it
 
 
 def transactions_as_json(transactions: Sequence[ListedTransaction]) -> list[dict[str, Any]]:
@@ -24,7 +24,7 @@ def transactions_as_json(transactions: Sequence[ListedTransaction]) -> list[dict
 def listed_as_json(
     transactions: Sequence[ListedTransaction], views: Mapping[str, TransactionView], now_ms: int
 ) -> list[dict[str, Any]]:
-    """With what is told of those that have something open, null of all others."""
+    """Return the listed ids with the details of open transactions; the details are null for all others."""
     rows = transactions_as_json(transactions)
     for row in rows:
         view = views.get(row["id"])
@@ -35,7 +35,7 @@ def listed_as_json(
 
 
 def is_two_phase(view: TransactionView) -> bool:
-    """Whether no time-out ends it (KIP-939)."""
+    """Return True if the transaction has no timeout (KIP-939)."""
     return view.timeout_ms == NO_TIMEOUT_MS
 
 
@@ -65,7 +65,7 @@ def transaction_as_json(view: TransactionView, starts: StartOffsets, now_ms: int
 
 
 def open_for_ms(view: TransactionView, now_ms: int) -> int | None:
-    """The age of what is not ended everywhere, by this machine's clock; of what is, None."""
+    """Return the age of a transaction that has not ended everywhere, by this machine's clock; else None."""
     if view.state not in (ONGOING, *DECIDED) or view.start_ms is None:
         return None
     return max(now_ms - view.start_ms, 0)

@@ -1,4 +1,4 @@
-"""What is done about transactions: looked into, aborted, and found where nobody will end them."""
+"""Inspects and aborts transactions, and finds those that no coordinator will end."""
 
 import time
 from collections.abc import Mapping
@@ -20,14 +20,14 @@ IS_DECIDED = "The outcome of the transaction of {} is decided ({}); it is being 
 
 
 class Search(NamedTuple):
-    """What was found hanging, and where nobody could be asked."""
+    """The hanging transactions, and the partitions whose leader did not answer."""
 
     found: list[OpenTransaction]
     leaderless: list[TopicPartition]
 
 
 async def start_offsets(client: Client, view: TransactionView) -> StartOffsets:
-    """Where each partition that is still there has it open from; None where it has not."""
+    """Return the first offset of the open transaction in each existing partition; None if there is none."""
     leaders = await txn_admin.leaders_of(client, view.partitions)
     led = [one for one, leader in leaders.items() if leader != NO_LEADER]
     starts: dict[TopicPartition, int | None] = dict.fromkeys(leaders, UNKNOWN)
@@ -39,9 +39,9 @@ async def start_offsets(client: Client, view: TransactionView) -> StartOffsets:
 
 
 async def abort(client: Client, transactional_id: str) -> None:
-    """Abort what an id has open, through its coordinator; its producer is fenced.
+    """Abort the open transaction of an id through its coordinator; its producer is fenced.
 
-    An id without an open transaction is refused: it has a producer, perhaps, and that did nothing wrong.
+    An id without an open transaction is rejected, because its producer would be fenced for no reason.
     """
     view = await txn_admin.describe_transaction(client, transactional_id)
     if view.state in DECIDED:
@@ -52,7 +52,7 @@ async def abort(client: Client, transactional_id: str) -> None:
 
 
 async def abort_in_log(client: Client, partition: TopicPartition, start_offset: int) -> ProducerView:
-    """Abort a hanging transaction in the one log that has it open from this offset; whose it was."""
+    """Abort a hanging transaction in one log, where it starts at this offset; return its producer."""
     views = (await txn_admin.describe_producers(client, [partition]))[partition]
     producer = next((one for one in views if one.start_offset == start_offset), None)
     if producer is None:
@@ -64,7 +64,7 @@ async def abort_in_log(client: Client, partition: TopicPartition, start_offset: 
 async def find_hanging(
     client: Client, *, topics: Topics | None, broker_id: int | None, longer_than_ms: int
 ) -> Search:
-    """Transactions that nobody will end: in topics, in the replicas of a broker, or everywhere (None)."""
+    """Find hanging transactions: in topics, in the replicas of a broker, or everywhere (None)."""
     leaderless: list[TopicPartition] = []
     if topics is not None:
         partitions = await partitions_of(client, topics)
@@ -90,12 +90,12 @@ async def find_hanging(
     transactions: dict[int, TransactionView] = {}
     known = await txn_admin.list_transactions(client, producer_ids=ids)
     for error in known.problems.values():
-        raise error  # what its coordinator was not asked about must not be taken for hanging
+        raise error  # a transaction of a coordinator that did not answer must not count as hanging
     for listed in known.transactions:
         try:
             view = await txn_admin.describe_transaction(client, listed.transactional_id)
         except KafkaError as error:
-            if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:  # it expired meanwhile
+            if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:  # the id expired meanwhile
                 continue
             raise
         transactions[view.producer_id] = view

@@ -1,8 +1,8 @@
-"""SCRAM users: which there are, and how their passwords are set and taken away (KIP-554).
+"""SCRAM users: list them, set their passwords and delete them (KIP-554).
 
-The keys of a password are made here, so the password itself never leaves this process. Names and passwords
-are taken as they are, in UTF-8: Kafka's clients and brokers do not prepare them by SASLprep (RFC 4013), and
-a login by one of them would fail with a password that was prepared.
+The keys are derived from the password here, so the password itself never leaves this process. Names and
+passwords are used as they are, in UTF-8: Kafka's clients and brokers do not apply SASLprep (RFC 4013), and a
+login by one of them would fail with a prepared password.
 """
 
 import hashlib
@@ -36,19 +36,19 @@ class ScramUser(NamedTuple):
 
 
 def words_of(mechanism: ScramMechanism) -> str:
-    """Return a mechanism as clients write it, `SCRAM-SHA-512`."""
+    """Return a mechanism as clients write it: `SCRAM-SHA-512`."""
     return mechanism.name.replace("_", "-")
 
 
 async def list_users(client: Client, names: Sequence[str] | None = None) -> list[ScramUser]:
-    """Return the users of these names that there are, or all (None), sorted by name."""
+    """Return the existing users of these names, or all (None), sorted by name."""
     if names is not None and not names:
-        return []  # an empty list would ask for all
+        return []  # an empty list would request all
     users = None if names is None else [UserName(name=name) for name in dict.fromkeys(names)]
     request = DescribeUserScramCredentialsRequest(users=users)
 
     async def attempt() -> list[ScramUser]:
-        # The controller has what was answered for last; other nodes hear of it a moment later.
+        # The controller has every acknowledged change; other nodes apply it a moment later.
         connection = await client.controller()
         response = await connection.request(
             request, DescribeUserScramCredentialsResponse, timeout_s=client.remaining_s
@@ -70,7 +70,7 @@ async def list_users(client: Client, names: Sequence[str] | None = None) -> list
 def upsertion(
     name: str, password: str, mechanism: ScramMechanism, iterations: int, salt: bytes | None = None
 ) -> ScramCredentialUpsertion:
-    """Return the change that gives a user a password; takes milliseconds. The salt is a new one if None."""
+    """Return the change that sets a user's password; takes milliseconds. The salt is random if None."""
     salt = secrets.token_bytes(SALT_BYTES) if salt is None else salt
     return ScramCredentialUpsertion(
         name=name,
@@ -82,7 +82,7 @@ def upsertion(
 
 
 def deletion(name: str, mechanism: ScramMechanism) -> ScramCredentialDeletion:
-    """Return the change by which a user can no longer log in by this mechanism."""
+    """Return the change that deletes a user's credential of this mechanism."""
     return ScramCredentialDeletion(name=name, mechanism=mechanism)
 
 
@@ -92,7 +92,7 @@ async def alter_users(
     upsertions: Sequence[ScramCredentialUpsertion] = (),
     deletions: Sequence[ScramCredentialDeletion] = (),
 ) -> dict[str, KafkaError]:
-    """Make these changes, at most one for a user; return why those of some users were refused."""
+    """Make these changes, at most one per user; return the errors of the users that were rejected."""
     request = AlterUserScramCredentialsRequest(upsertions=upsertions, deletions=deletions)
     deleted = {one.name for one in deletions}
     attempts = 0
@@ -112,7 +112,7 @@ async def alter_users(
     response = await client.retry(attempt)
     refused: dict[str, KafkaError] = {}
     for one in response.results:
-        # An attempt before may have succeeded without our hearing of it.
+        # An earlier attempt may have succeeded, and its response may be lost.
         was_done = attempts > 1 and one.user in deleted and one.error_code == ErrorCode.RESOURCE_NOT_FOUND
         error = error_of(one.error_code, one.error_message, f"user {one.user}", AclOperation.ALTER)
         if error is not None and not was_done:

@@ -83,7 +83,7 @@ def test_nodes_that_die_are_started_again_and_all_end_together(start_host: Start
 
     again = eventually(lambda: children(host.pid), lambda now: len(now) == NODES and now != first, TIMEOUT_S)
     assert again[0] == first[0]
-    assert "node 11 was killed by SIGKILL; it is started again in 1 s." in (tmp_path / "log").read_text()
+    assert "node 11 was killed by SIGKILL; it will be restarted in 1 s." in (tmp_path / "log").read_text()
     eventually(lambda: brokers(bootstrap), lambda found: found == {10, 11}, TIMEOUT_S)
     host.terminate()
     assert host.wait(TIMEOUT_S) == 0

@@ -51,7 +51,7 @@ def test_fewer_records_than_wanted_are_told(cluster: Cluster) -> None:
 
     told = ottla(cluster.bootstrap, "perf", "consume", "empty", "-n", "3", "--timeout", "1", code=1)
 
-    assert "0 records came, and no more of 3 for 1 seconds" in told
+    assert "Only 0 of 3 records came, and none for the last 1 seconds" in told
     assert ottla(cluster.bootstrap, "perf", "consume", "empty").splitlines()[1].split(", ")[4] == "0"
 
 

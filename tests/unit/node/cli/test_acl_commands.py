@@ -1,4 +1,4 @@
-"""`ottla acl`: what is created, deleted and told, and what happens when a server refuses some of it."""
+"""`ottla acl`: the ACLs that are created and deleted, the output, and partial failures."""
 
 import asyncio
 import json
@@ -52,14 +52,14 @@ def create(cluster: ScriptedCluster, *, dry_run: bool = False, as_json: bool = F
     return asyncio.run(commands.create(cluster.client(), [READ, WRITE], dry_run=dry_run, as_json=as_json))
 
 
-def test_what_is_there_already_is_not_created_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_entries_are_not_created_again(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = ScriptedCluster(there(READ), created(0))
 
     assert create(cluster) == 0
 
     assert [one.operation for one in cluster.asked[1].creations] == [WRITE.operation]
     assert capsys.readouterr().out.splitlines() == [
-        "created 1 ACL; 1 was there already",
+        "created 1 ACL; 1 already existed",
         "principal  permission  operation  resource  name    pattern  host",
         "User:anna  allow       write      topic     orders  literal  *",
     ]
@@ -74,7 +74,7 @@ def test_a_dry_run_creates_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("would create 2 ACLs\n")
 
 
-def test_entries_that_are_refused_are_told_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejected_entries_are_printed_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert create(ScriptedCluster(there(), created(0, ErrorCode.POLICY_VIOLATION))) == 1
     out, err = capsys.readouterr()
     assert out.startswith("created 1 ACL\n")
@@ -84,7 +84,7 @@ def test_entries_that_are_refused_are_told_one_by_one(capsys: pytest.CaptureFixt
     assert [one["changed"] for one in json.loads(capsys.readouterr().out)] == [True, False]
 
 
-def test_where_all_are_refused_the_error_is_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_if_all_are_rejected_only_the_error_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     code = ErrorCode.POLICY_VIOLATION
 
     with pytest.raises(KafkaError) as raised:
@@ -93,7 +93,7 @@ def test_where_all_are_refused_the_error_is_all(capsys: pytest.CaptureFixture[st
     assert raised.value.code is code and not capsys.readouterr().out
 
 
-def test_a_login_that_may_not_even_look_hears_of_the_right_to_create() -> None:
+def test_a_client_that_may_not_list_acls_learns_the_right_to_create_them() -> None:
     refusal = DescribeAclsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
 
     with pytest.raises(KafkaError, match="needs ALTER permission on the cluster"):
@@ -117,7 +117,7 @@ def test_exactly_the_entries_that_were_shown_are_deleted(capsys: pytest.CaptureF
     ]
 
 
-def test_a_deletion_that_is_refused_in_part_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_partly_rejected_deletion_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     results = [DeleteAclsFilterResult(), DeleteAclsFilterResult(error_code=ErrorCode.POLICY_VIOLATION)]
     cluster = ScriptedCluster(DeleteAclsResponse(filter_results=results))
 
@@ -127,7 +127,7 @@ def test_a_deletion_that_is_refused_in_part_is_told(capsys: pytest.CaptureFixtur
     assert out == "deleted 1 ACL\n" and "User:anna write on topic orders" in err
 
 
-def test_names_cannot_play_with_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     commands.show([READ._replace(resource_name="\x1b[2J")], as_json=False)
     commands.show([], as_json=False)
 

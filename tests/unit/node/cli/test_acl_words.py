@@ -1,4 +1,4 @@
-"""ACLs in the words of the command line: what they stand for, and what they cannot mean."""
+"""Parsing of the options of `ottla acl`, and options that are rejected."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,7 @@ def resources(
 def granted(
     *some: Resource, operations: Sequence[AclOperation] = (), roles: Roles | None = None
 ) -> set[tuple[str, str]]:
-    """Return what anna is allowed, as resource types and operations."""
+    """Return the operations that anna is allowed, by resource type."""
     entries = words.new_entries(
         some, allowed=[ANNA], denied=(), operations=operations, hosts=["*"], roles=roles or Roles()
     )
@@ -67,7 +67,7 @@ def test_a_principal_has_a_type_and_a_name(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "likely"), [("anna", "User:anna"), (":anna", "User:anna"), ("", "User:NAME")]
 )
-def test_what_is_no_principal_is_refused_with_the_likely_one(text: str, likely: str) -> None:
+def test_an_invalid_principal_is_rejected_with_the_likely_one(text: str, likely: str) -> None:
     with pytest.raises(CommandError, match=f"write it as {likely}"):
         words.parse_principal(text)
 
@@ -87,7 +87,7 @@ def test_an_address_is_written_as_nodes_compare_it(text: str, host: str) -> None
 
 
 @pytest.mark.parametrize("text", ["localhost", "10.0.0.0/8", "", "10.0.0"])
-def test_a_host_that_no_client_could_have_is_refused(text: str) -> None:
+def test_a_host_that_no_client_could_have_is_rejected(text: str) -> None:
     with pytest.raises(CommandError, match="is not an IP address"):
         words.parse_host(text)
 
@@ -108,7 +108,7 @@ def test_resources_are_those_of_the_options_each_once() -> None:
     ("named", "said"),
     [({"topics": ["orders-*"]}, "--pattern-type prefixed"), ({"groups": [""]}, "must not be empty")],
 )
-def test_names_that_nothing_can_have_are_refused(named: dict[str, list[str]], said: str) -> None:
+def test_names_that_no_resource_can_have_are_rejected(named: dict[str, list[str]], said: str) -> None:
     with pytest.raises(CommandError, match=said):
         resources(**named)
 
@@ -177,12 +177,18 @@ def test_every_principal_operation_resource_and_host_is_combined() -> None:
         ([ORDERS], [], Roles(producer=True), [BOB], "cannot be used with --operation"),
         ([COPY], [], Roles(producer=True), (), "need a --topic"),
         ([ORDERS], [], Roles(consumer=True), (), "--consumer needs a --group"),
-        ([ORDERS, TEAM], [], Roles(producer=True), (), "--producer has no use for a group"),
-        ([ORDERS, TEAM, COPY], [], Roles(consumer=True), (), "--consumer has no use for a transactional_id"),
-        ([ORDERS, CLUSTER], [], Roles(producer=True), (), "--producer has no use for a cluster"),
+        ([ORDERS, TEAM], [], Roles(producer=True), (), "--producer cannot be used with a group"),
+        (
+            [ORDERS, TEAM, COPY],
+            [],
+            Roles(consumer=True),
+            (),
+            "--consumer cannot be used with a transactional_id",
+        ),
+        ([ORDERS, CLUSTER], [], Roles(producer=True), (), "--producer cannot be used with a cluster"),
     ],
 )
-def test_options_that_contradict_each_other_are_refused(
+def test_options_that_contradict_each_other_are_rejected(
     some: list[Resource], operations: list[str], roles: Roles, denied: Sequence[str], said: str
 ) -> None:
     with pytest.raises(CommandError, match=said) as refused:
@@ -198,12 +204,12 @@ def test_options_that_contradict_each_other_are_refused(
     assert refused.value.exit_code == EXIT_USAGE
 
 
-def test_an_acl_is_for_somebody_and_a_command_makes_so_many() -> None:
+def test_an_acl_needs_a_principal_and_a_command_creates_a_limited_number() -> None:
     with pytest.raises(CommandError, match="Name a principal with --allow"):
         words.new_entries(
             [ORDERS], allowed=(), denied=(), operations=[AclOperation.READ], hosts=["*"], roles=Roles()
         )
-    with pytest.raises(CommandError, match=r"would be 10,001 ACLs; a command makes at most 10,000"):
+    with pytest.raises(CommandError, match=r"would be 10,001 ACLs; a command creates at most 10,000"):
         words.new_entries(
             [ORDERS],
             allowed=[f"User:{number}" for number in range(10_001)],
@@ -219,7 +225,7 @@ def test_without_operations_a_question_is_about_all_of_a_resource() -> None:
     assert words.fitting([TEAM], [AclOperation.ALL]) == [(TEAM, AclOperation.ALL)]
 
 
-# ---- which entries are meant ---------------------------------------------------------------------
+# ---- selections -----------------------------------------------------------------------------------
 
 
 def entry(
@@ -231,7 +237,7 @@ def entry(
     return AccessControlEntry(*resource, principal, host, operation, AclPermissionType.ALLOW)
 
 
-def test_only_a_selection_that_says_nothing_is_everything() -> None:
+def test_only_an_empty_selection_is_everything() -> None:
     assert Selection([], [], [], []).is_everything and Selection().is_everything
     assert Selection(pattern_type=LITERAL).is_everything, "it still is all but the prefixes"
     for one in (
@@ -254,7 +260,7 @@ def test_a_server_is_asked_for_each_resource_and_for_one_principal_if_it_is_one(
     assert {(one.principal, one.operation) for one in many} == {(None, AclOperation.ANY)}
 
 
-def test_of_the_answers_those_are_chosen_that_have_all_that_is_named() -> None:
+def test_entries_that_match_all_options_are_chosen_from_the_responses() -> None:
     others = [entry(principal="User:x"), entry(operation=AclOperation.WRITE), entry(host="10.0.0.1")]
     selection = Selection([ORDERS], [ANNA, BOB], [AclOperation.READ, AclOperation.ALL], ["*", "10.0.0.2"])
 

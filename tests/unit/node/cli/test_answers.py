@@ -1,4 +1,4 @@
-"""Answers that lack what was asked: a sentence, never a stack trace."""
+"""Incomplete responses are reported in a sentence, never as a stack trace."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_an_error_names_what_it_speaks_of(message: str | None, words: str) -> No
         ),
     ],
 )
-def test_words_that_say_no_more_than_the_code_are_replaced(
+def test_messages_that_say_no_more_than_the_code_are_replaced(
     code: ErrorCode, message: str, subject: str, sentence: str
 ) -> None:
     with pytest.raises(KafkaError) as caught:
@@ -56,7 +56,7 @@ def test_words_that_say_no_more_than_the_code_are_replaced(
     assert explain(caught.value).startswith(sentence)
 
 
-def test_an_error_that_this_client_does_not_know_is_told_by_its_number() -> None:
+def test_an_unknown_error_is_reported_by_its_number() -> None:
     with pytest.raises(KafkaError, match="error 999"):
         check(999, None, "topic orders")
 

@@ -1,4 +1,4 @@
-"""What the commands for quorums, brokers and replicas read from their words and from answers."""
+"""The commands for quorums, brokers and replicas: their arguments and their output."""
 
 import json
 import shutil
@@ -43,7 +43,7 @@ def test_moves_name_all_partitions_or_one() -> None:
 
 
 @pytest.mark.parametrize("texts", [["a"], ["1,"], [""], ["x:1"], [":1"], ["-1:2"], ["1:2", "1:3"], ["1:2:3"]])
-def test_what_is_no_move_is_wrong_usage(texts: list[str]) -> None:
+def test_an_invalid_move_is_wrong_usage(texts: list[str]) -> None:
     with pytest.raises(CommandError) as refused:
         reassign_commands.parse_moves(texts)
 
@@ -93,7 +93,7 @@ def test_the_state_of_a_quorum_for_programs(
     assert told["voters"][0]["listeners"] == [{"name": "CONTROLLER", "host": "a", "port": 9093}]
 
 
-def test_voters_without_a_vote_are_told_from_the_others(
+def test_voters_without_a_vote_are_distinguished_from_the_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     old, copied = member(0)._replace(is_disk_old=True), member(2)._replace(is_disk_copied=True)
@@ -113,7 +113,7 @@ def test_voters_without_a_vote_are_told_from_the_others(
 
 
 def voter_directory(path: Path) -> Path:
-    """A data directory with the state of a voter that voted for node 2 in term 7."""
+    """Return a data directory with the state of a voter that voted for node 2 in term 7."""
     metadata = path / "__cluster_metadata-0"
     metadata.mkdir(parents=True)
     write_quorum_state(OsDisk(), metadata, QuorumState(7, 2))
@@ -121,7 +121,7 @@ def voter_directory(path: Path) -> Path:
 
 
 def moved_from(home: Path) -> Path:
-    """Return a copy of a directory, made later than what is in it by a clock that ticks in ms."""
+    """Return a copy of a directory; copy again until the clock of the files shows that it is later."""
     moved = home.with_name("moved")
     while not moved.exists() or (state_in(moved) or QuorumState(0, 0)).copied_from is None:
         shutil.rmtree(moved, ignore_errors=True)
@@ -133,7 +133,7 @@ def state_in(path: Path) -> QuorumState | None:
     return read_quorum_state(OsDisk(), path / "__cluster_metadata-0")
 
 
-def test_a_copied_directory_is_trusted_once_somebody_says_so(
+def test_a_copied_directory_is_trusted_after_the_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     home = voter_directory(tmp_path / "home")
@@ -168,7 +168,7 @@ def test_a_directory_that_a_node_uses_or_that_holds_no_metadata_is_not_trusted(t
 
 
 def show(monkeypatch: pytest.MonkeyPatch, *, as_json: bool, view: QuorumView = VIEW) -> None:
-    """Run `ottla quorum status` where the answer is `view`."""
+    """Run `ottla quorum status` with `view` as the response."""
     import asyncio
 
     async def describe(client: Client, *, accepts_old: bool) -> QuorumView:

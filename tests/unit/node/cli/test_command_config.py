@@ -1,4 +1,4 @@
-"""`--command-config`: where a command connects, and how."""
+"""`--command-config`: the addresses and the security of a command's connections."""
 
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def test_settings_without_effect_are_named_once(tmp_path: Path, capsys: pytest.C
         ("\udcff", "is not UTF-8 text"),
     ],
 )
-def test_a_file_that_cannot_be_honoured_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_with_unsupported_settings_is_rejected(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "client.properties"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
 
@@ -73,7 +73,7 @@ def test_a_file_that_cannot_be_honoured_is_refused(tmp_path: Path, text: str, sa
     assert refused.value.exit_code == EXIT_USAGE
 
 
-def test_a_missing_file_is_told(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"none\.properties cannot be read: No such file"):
         read_command_config(tmp_path / "none.properties")
 
@@ -87,7 +87,7 @@ def test_an_address_of_the_command_line_comes_before_that_of_the_file(tmp_path: 
 
 
 @pytest.mark.parametrize("error", [takes_no_logins("h:1"), without_login("h:1"), handshake_cut("h:1")])
-def test_refusals_of_a_connection_say_where_the_settings_are(error: Exception) -> None:
+def test_connection_errors_say_where_the_settings_are(error: Exception) -> None:
     told = explain(error)  # type: ignore[arg-type]
 
     assert "--command-config" in told and told.endswith(".") and "?." not in told

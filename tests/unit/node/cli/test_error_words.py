@@ -1,4 +1,4 @@
-"""Every error is told as a sentence: what happened, to what, and what to do."""
+"""Every error is reported as a sentence: what happened, to what, and what to do."""
 
 import pytest
 
@@ -21,7 +21,7 @@ SUBJECTS = (
 
 
 def told(code: ErrorCode, subject: str) -> str:
-    """Return the line that `ottla` prints when a server gives this code and no words."""
+    """Return the line that `ottla` prints if a server returns this code without a message."""
     with pytest.raises(KafkaError) as raised:
         check(code, None, subject)
     return explain(raised.value)
@@ -38,13 +38,13 @@ def test_every_code_makes_a_sentence_about_every_subject(code: ErrorCode) -> Non
         assert not sentence.endswith(".") and "{" not in sentence
         assert printed[0].isupper() or printed.startswith(subject), printed
         assert printed.endswith((".", "?")) and named.lower() in printed.lower()
-        # A thing alone is no sentence, and a code no word of a user's.
+        # A noun alone is not a sentence, and a code is not a word of users.
         assert not printed.lower().startswith((f"{named.lower()} (", f"{named.lower()}. "))
         assert sentence_of(code, subject).split()[0] != code.name
 
 
 @pytest.mark.parametrize("code", [code for code in ErrorCode if code is not E.NONE])
-def test_the_rest_api_tells_the_same_sentence(code: ErrorCode) -> None:
+def test_the_rest_api_returns_the_same_sentence(code: ErrorCode) -> None:
     detail = sentence_of(code, "topic orders")
 
     assert detail in rest_error_of(KafkaError(code, detail)).message
@@ -104,7 +104,7 @@ def test_a_url_is_no_address_of_a_node(text: str) -> None:
         parse_bootstrap(text)
 
 
-def test_a_name_that_nobody_knows_is_to_be_checked() -> None:
+def test_a_name_that_cannot_be_resolved_is_to_be_checked() -> None:
     error = KafkaError(E.NETWORK_EXCEPTION, "no connection to nowhere:9092: the name cannot be resolved")
 
     assert "Check the address" in explain(error) and "ottla start" not in explain(error)
@@ -142,13 +142,13 @@ def test_a_port_of_something_else_is_asked_about() -> None:
         ),
     ],
 )
-def test_a_missing_right_is_told_with_the_command_that_grants_it(detail: str, command: str) -> None:
+def test_a_missing_right_is_reported_with_the_command_that_grants_it(detail: str, command: str) -> None:
     told = explain(KafkaError(E.CLUSTER_AUTHORIZATION_FAILED, detail))
 
     assert told.endswith(f" An administrator grants it: `{command}`.")
 
 
-def test_refusals_that_say_what_to_do_get_no_other_advice() -> None:
+def test_errors_that_say_what_to_do_get_no_other_advice() -> None:
     feature = KafkaError(
         E.UNSUPPORTED_VERSION, "it keeps no ACLs: raise it with kafka-features upgrade --feature a=1."
     )
@@ -160,7 +160,7 @@ def test_refusals_that_say_what_to_do_get_no_other_advice() -> None:
     assert explain(machine).endswith("Set x=y (CLUSTER_AUTHORIZATION_FAILED).")
 
 
-def test_a_cluster_without_authorizer_is_told_with_the_setting_that_makes_one() -> None:
+def test_an_error_without_an_authorizer_names_its_setting() -> None:
     told = explain(KafkaError(E.SECURITY_DISABLED, "the list of ACLs: No Authorizer is configured."))
 
     assert "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer" in told

@@ -1,4 +1,4 @@
-"""What `ottla group` reads from its words, from batches, and how it shows what it found."""
+"""`ottla group`: its arguments, the lag from batches, and its output."""
 
 import json
 
@@ -36,12 +36,12 @@ def test_topics_named_twice_are_joined() -> None:
         group_commands.parse_topics(["a:"])
 
 
-def test_a_time_before_1970_is_not_taken_for_a_place_with_a_name() -> None:
+def test_a_time_before_1970_is_not_taken_for_a_special_value() -> None:
     assert group_reset.at_time(-1).timestamp_ms == 0
     assert group_reset.before_now(10**18).timestamp_ms == 0
 
 
-def test_a_time_that_no_timestamp_can_be_is_the_last_one() -> None:
+def test_a_time_beyond_all_timestamps_is_the_last_one() -> None:
     assert group_reset.before_now(-(2**63)).timestamp_ms == 2**63 - 1
 
 
@@ -57,10 +57,10 @@ def test_a_time_that_no_timestamp_can_be_is_the_last_one() -> None:
         (PartitionLag(12, 10), None, 0, 0),  # the log was cut after an unclean election
         (PartitionLag(5, 10), Oldest(5, 600), 5, 400),
         (PartitionLag(5, 10), Oldest(7, 600), 5, 400),  # a compacted gap
-        (PartitionLag(5, 10), Oldest(5, 5000), 5, 0),  # a clock ahead of ours
+        (PartitionLag(5, 10), Oldest(5, 5000), 5, 0),  # a producer's clock that is ahead
         (PartitionLag(5, 10), Oldest(5, -1), 5, None),  # a producer that writes no timestamps
         (PartitionLag(9, 10), Oldest(10), 1, 0),  # only a marker is left
-        (PartitionLag(5, 10), None, 5, None),  # the leader went before it was read
+        (PartitionLag(5, 10), None, 5, None),  # the leader was gone before the record was read
     ],
 )
 def test_lag_in_records_and_time(
@@ -189,7 +189,7 @@ def test_groups_of_an_old_server_have_gaps(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out.splitlines()[1].split() == ["g", "-", "-", "consumer", "3"]
 
 
-def test_names_that_others_chose_cannot_speak_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_that_clients_chose_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     evil = GroupMemberView("m\x1b]0;mine\x07", None, "a\nb-1  -  b  10.0.0.9  0", "10.0.0.3", [A0])
     view = VIEW._replace(group_id="g\x1b[2J", members=[evil])
 

@@ -24,7 +24,7 @@ def options() -> Iterator[tuple[str, Any]]:
     ("name", "word"),
     [("--topic", "partition"), ("--producer-id", "producer id"), ("--partition", "partition")],
 )
-def test_an_option_that_chooses_says_by_what(name: str, word: str) -> None:
+def test_the_help_of_an_option_names_what_it_selects(name: str, word: str) -> None:
     texts = [option.help for each, option in options() if each == name]
 
     assert texts and all(word in text for text in texts)

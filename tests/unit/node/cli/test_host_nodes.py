@@ -1,4 +1,4 @@
-"""The settings of the nodes of one host, by those of the host."""
+"""The settings of the nodes of one host, derived from those of the host."""
 
 from pathlib import Path
 
@@ -32,12 +32,12 @@ HOST = {
 
 
 def derived(count: int = 3, **other: str) -> list[dict[str, str]]:
-    """The overrides of the nodes, by name."""
+    """Return the overrides of the nodes, by name."""
     nodes = derive_nodes({**HOST, **{name.replace("_", "."): other[name] for name in other}}, count, 6 * GIB)
     return [dict(one.split("=", 1) for one in node.overrides) for node in nodes]
 
 
-def test_the_first_node_is_what_the_host_says_and_the_others_are_brokers_beside_it() -> None:
+def test_the_first_node_has_the_hosts_settings_and_the_others_are_brokers() -> None:
     first, second, third = derived()
 
     assert [node["node.id"] for node in (first, second, third)] == ["10", "11", "12"]
@@ -78,7 +78,7 @@ def test_nodes_of_a_host_are_in_its_rack() -> None:
 def test_the_rest_api_has_ports_that_follow() -> None:
     of_default, given = derived(), derived(ottla_rest_listeners="http://127.0.0.1:80,https://:443/")
 
-    # A default port that others have does not keep the first node from starting.
+    # A default port that is in use does not keep the first node from starting.
     assert [node.get("ottla.rest.listeners") for node in of_default] == [
         None,
         "http://:8083",
@@ -95,11 +95,11 @@ def test_the_rest_api_has_ports_that_follow() -> None:
         ({"process_roles": "controller"}, "is for brokers, and process.roles=controller"),
         ({"log_dirs": ""}, "log.dirs must be set"),
         ({"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"}, "PLAINTEXT://:9093 of node 11 has the port"),
-        ({"listeners": "PLAINTEXT://:65534,CONTROLLER://:9093"}, "end beyond 65535"),
+        ({"listeners": "PLAINTEXT://:65534,CONTROLLER://:9093"}, "exceed 65535"),
         ({"listeners": "PLAINTEXT://localhost"}, "must end with a port"),
     ],
 )
-def test_what_does_not_allow_several_nodes_is_named(other: dict[str, str], problem: str) -> None:
+def test_a_setting_that_does_not_allow_several_nodes_is_named(other: dict[str, str], problem: str) -> None:
     with pytest.raises(CommandError, match=problem):
         derived(**other)
 
@@ -121,7 +121,7 @@ def test_as_many_cores_count_as_the_container_may_use(content: str, most: int, t
     assert nodes_wanted("auto") == min(available_cpus(), 64)
 
 
-def test_whoever_looks_from_a_shell_counts_the_nodes_on_the_disk(tmp_path: Path) -> None:
+def test_a_shell_counts_the_nodes_on_the_disk(tmp_path: Path) -> None:
     """The service may have more cores than the shell, or fewer."""
     for node_id in range(10, 10 + min(available_cpus(), 60) + 3):
         (tmp_path / f"node-{node_id}").mkdir()
@@ -138,7 +138,7 @@ def test_whoever_looks_from_a_shell_counts_the_nodes_on_the_disk(tmp_path: Path)
         nodes_of_host(file, [])
 
 
-def test_directories_that_may_not_be_read_are_left_to_the_nodes(
+def test_unreadable_directories_are_left_to_the_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: Path) -> bool:
@@ -152,14 +152,14 @@ def test_directories_that_may_not_be_read_are_left_to_the_nodes(
 @pytest.mark.parametrize(
     ("is_there", "nodes", "problem"),
     [
-        ("meta.properties", 2, "move all that is in it to .*node-10 first"),
+        ("meta.properties", 2, "first move its contents to .*node-10"),
         ("node-12/meta.properties", 2, "node 12, which would not be started"),
         ("node-10/meta.properties", 0, "node 10, which would not be started"),
         ("node-11/meta.properties", 2, ""),
         ("node-1/00000000000000000000.log", 0, ""),
     ],
 )
-def test_no_node_is_left_out_that_has_data(is_there: str, nodes: int, problem: str, tmp_path: Path) -> None:
+def test_no_node_with_data_is_left_out(is_there: str, nodes: int, problem: str, tmp_path: Path) -> None:
     (tmp_path / is_there).parent.mkdir(exist_ok=True)
     (tmp_path / is_there).touch()
     known = [HostNode(node_id=10 + index, overrides=()) for index in range(nodes)]
@@ -172,7 +172,7 @@ def test_no_node_is_left_out_that_has_data(is_there: str, nodes: int, problem: s
         refuse_other_layout(texts, known)
 
 
-def test_a_node_that_ottla_start_does_not_run_says_that_it_stays_alone() -> None:
+def test_a_node_outside_ottla_start_warns_that_it_runs_alone() -> None:
     [warning] = parse_config({"ottla.nodes.per.host": "4"}).warnings
 
     assert "has no effect here" in warning

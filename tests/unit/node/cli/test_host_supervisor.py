@@ -1,4 +1,4 @@
-"""The order and the haste in which the nodes of a host end."""
+"""The order in which the nodes of a host are stopped, and stops in a hurry."""
 
 import signal
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 from ottla.node.cli.host_supervisor import HostedNode, stop_nodes, watch_once
 
-# Ends at the signal with this number, and notes that in a file.
+# Ends at the signal with this number, and records that in a file.
 NODE = """
 import signal, sys
 left = int(sys.argv[1])
@@ -28,7 +28,7 @@ while True:
 
 
 def node(name: str, signals: int, ended: Path) -> HostedNode:
-    """A node of a host that ends at that of its signals."""
+    """Return a node of a host that ends at its signal with this number."""
     process = subprocess.Popen(
         [sys.executable, "-c", NODE, str(signals), str(ended), name], stdout=subprocess.PIPE
     )
@@ -45,7 +45,7 @@ def test_the_first_node_ends_last(tmp_path: Path) -> None:
     assert (tmp_path / "ended").read_text() == "ba"
 
 
-def test_all_nodes_hurry_when_they_are_asked_twice(tmp_path: Path) -> None:
+def test_all_nodes_hurry_if_they_are_asked_twice(tmp_path: Path) -> None:
     nodes = [node(name, 2, tmp_path / "ended") for name in "ab"]
 
     assert stop_nodes(nodes, [signal.SIGTERM, signal.SIGTERM])
@@ -57,7 +57,7 @@ def test_a_start_that_fails_is_tried_again_later(capfd: pytest.CaptureFixture[st
 
     watch_once([missing])
 
-    assert "node 7 could not be started (No such file or directory); it is started again" in (
+    assert "node 7 could not be started (No such file or directory); it will be restarted" in (
         capfd.readouterr().err
     )
     assert missing.again_s is not None and not missing.is_running

@@ -1,4 +1,4 @@
-"""ottla.node.cli.local_cluster: what it refuses before anything is started, and who runs in a home."""
+"""ottla.node.cli.local_cluster: errors before any node is started, and the processes of a home."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from ottla.node.settings.properties_file import parse_properties
 
 
 def refusal(data: Path, *overrides: str, nodes: int = 1) -> str:
-    """What `cluster up` says; there is no port of this number that a test could have."""
+    """Return the error of `cluster up`; no test can listen on this port number."""
     with pytest.raises(CommandError) as refused:
         cluster_up(nodes, base_port=1, data=data, overrides=overrides)
     assert refused.value.exit_code == 1
@@ -59,14 +59,14 @@ def test_the_directory_of_a_single_node_is_left_alone(tmp_path: Path, name: str)
         ("log.retention.hour=1", "Unknown setting log.retention.hour. Did you mean log.retention.hours?"),
     ],
 )
-def test_overrides_are_judged_before_anything_is_written(
+def test_overrides_are_validated_before_anything_is_written(
     tmp_path: Path, override: str, sentence: str
 ) -> None:
     assert sentence in refusal(tmp_path / "data", override)
     assert not (tmp_path / "data").exists()
 
 
-def test_an_override_without_effect_is_told_on_the_terminal(
+def test_an_override_without_effect_is_reported_on_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / ".lock").touch()
@@ -78,7 +78,7 @@ def test_an_override_without_effect_is_told_on_the_terminal(
     )
 
 
-def test_overrides_stand_in_the_file_as_they_were_given(tmp_path: Path) -> None:
+def test_overrides_keep_their_values_in_the_file(tmp_path: Path) -> None:
     odd = "a\\b: c\nnode.id=9 = #!"
 
     [home] = local_cluster.write_homes(1, base_port=9, data=tmp_path, overrides=[f"broker.rack={odd}"])
@@ -119,12 +119,12 @@ class EndsWith:
     [
         (0, True, True),
         (0, False, True),
-        (-signal.SIGTERM, False, True),  # Python was still loading it
+        (-signal.SIGTERM, False, True),  # Python was still importing its modules
         (-signal.SIGTERM, True, False),
         (1, False, False),
     ],
 )
-def test_a_node_that_only_begins_may_end_by_the_signal(
+def test_a_node_that_is_only_starting_may_end_by_the_signal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, returncode: int, was_ready: bool, ended_well: bool
 ) -> None:
     process: Any = EndsWith(returncode)
@@ -137,7 +137,7 @@ def test_a_node_that_only_begins_may_end_by_the_signal(
     assert asked == [(4711, signal.SIGTERM), (4711, signal.SIGINT)]
 
 
-def test_a_node_that_does_not_serve_is_quoted_with_what_it_said_last(tmp_path: Path) -> None:
+def test_the_last_reason_of_a_node_that_does_not_serve_is_quoted(tmp_path: Path) -> None:
     home = NodeHome(node_id=0, directory=tmp_path)
     home.log.write_text(
         "12:00 WARNING This node is not ready: It looks for the quorum.\n12:10 WARNING This node "
@@ -147,7 +147,7 @@ def test_a_node_that_does_not_serve_is_quoted_with_what_it_said_last(tmp_path: P
     assert home.what_it_waits_for() == "It registers."
 
 
-def test_a_node_that_said_nothing_is_not_quoted(tmp_path: Path) -> None:
+def test_a_node_that_logged_nothing_is_not_quoted(tmp_path: Path) -> None:
     home = NodeHome(node_id=0, directory=tmp_path)
     home.log.touch()
 

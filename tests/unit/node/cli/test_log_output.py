@@ -1,4 +1,4 @@
-"""The log of a process: one line an event, whatever stands in it, and what comes again is counted."""
+"""The log of a process: one line per event with any content, and repeated lines are counted."""
 
 import io
 import json
@@ -11,7 +11,7 @@ from ottla.node.cli.log_output import MAX_REMEMBERED, JsonFormatter, RepeatingHa
 
 
 class Log:
-    """A logger of its own with a clock that is told."""
+    """A logger with a clock that the test sets."""
 
     def __init__(self) -> None:
         self.stream = io.StringIO()
@@ -32,7 +32,7 @@ def log() -> Iterator[Log]:
     made.handler.close()
 
 
-def test_a_line_that_comes_again_is_told_once_with_how_often(log: Log) -> None:
+def test_a_repeated_line_is_written_once_with_its_count(log: Log) -> None:
     for _ in range(5):
         log.logger.warning("Node %d is gone", 2)
     assert log.lines() == ["Node 2 is gone"]
@@ -43,7 +43,7 @@ def test_a_line_that_comes_again_is_told_once_with_how_often(log: Log) -> None:
     assert log.lines() == ["Node 2 is gone", "Node 2 is gone (4 times more)", "something else"]
 
 
-def test_what_was_only_counted_is_told_at_the_end(log: Log) -> None:
+def test_pending_counts_are_written_at_the_end(log: Log) -> None:
     log.logger.warning("again")
     log.logger.warning("again")
 
@@ -52,7 +52,7 @@ def test_what_was_only_counted_is_told_at_the_end(log: Log) -> None:
     assert log.lines() == ["again", "again (once more)"]
 
 
-def test_lines_that_differ_and_failures_are_all_told(log: Log) -> None:
+def test_different_lines_and_failures_are_all_written(log: Log) -> None:
     log.logger.info("same")
     log.logger.warning("same")
     for _ in range(2):
@@ -69,7 +69,7 @@ def test_lines_that_differ_and_failures_are_all_told(log: Log) -> None:
     ]
 
 
-def test_after_its_time_a_line_is_told_again(log: Log) -> None:
+def test_after_its_time_a_line_is_written_again(log: Log) -> None:
     log.logger.info("hourly")
     log.now_s += 3600
     log.logger.info("hourly")
@@ -102,14 +102,14 @@ def failure() -> logging.LogRecord:
         return record("failed", exc_info=(type(error), error, error.__traceback__))
 
 
-def test_names_of_others_cannot_begin_a_line_or_move_the_cursor() -> None:
+def test_names_cannot_begin_a_line_or_move_the_cursor() -> None:
     line = TextFormatter().format(record("topic %s", "x\n2026-01-01 INFO forged\r\x1b[2K\x85\u2028"))
 
     assert len(line.splitlines()) == 1 and "\x1b" not in line
     assert r"x\n2026-01-01 INFO forged\r\x1b[2K\x85\u2028" in line
 
 
-def test_a_traceback_stands_moved_in() -> None:
+def test_a_traceback_is_indented() -> None:
     first, *rest = TextFormatter().format(failure()).split("\n")
 
     assert "WARNING failed (ottla.node.net)" in first

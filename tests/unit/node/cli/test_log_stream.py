@@ -1,4 +1,4 @@
-"""A log never waits for its reader: its lines do, so many, and what is beyond that is counted."""
+"""A log never blocks on its reader: a bounded number of lines waits, and the rest is counted."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ import pytest
 from ottla.node.cli.log_output import RepeatingHandler
 from ottla.node.cli.log_stream import LogStream
 
-PIPE_BYTES = 65_536  # that Linux keeps of what nobody has read
+PIPE_BYTES = 65_536  # the buffer of a pipe in Linux
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_lines_are_written_in_their_order(pipe: tuple[int, int]) -> None:
     assert read_until(pipe[0], b"line 999\n").decode().splitlines() == [f"line {n}" for n in range(1_000)]
 
 
-def test_who_logs_does_not_wait_for_a_reader_that_takes_nothing(pipe: tuple[int, int]) -> None:
+def test_a_logger_does_not_wait_for_a_reader_that_has_stopped(pipe: tuple[int, int]) -> None:
     logger = logging.Logger("test")
     logger.addHandler(RepeatingHandler(LogStream(pipe[1])))  # type: ignore[arg-type, unused-ignore]
 
@@ -58,7 +58,7 @@ def test_who_logs_does_not_wait_for_a_reader_that_takes_nothing(pipe: tuple[int,
     assert lines == [b"%064d" % number for number in range(4 * PIPE_BYTES // 64)], "nothing was lost"
 
 
-def test_what_is_beyond_the_bound_is_counted_and_told_when_there_is_room(pipe: tuple[int, int]) -> None:
+def test_lines_beyond_the_limit_are_counted_and_reported_when_there_is_room(pipe: tuple[int, int]) -> None:
     stream = LogStream(pipe[1], max_waiting_bytes=3 * PIPE_BYTES)
     line = "x" * 1_023 + "\n"
     for _ in range(1_000):
@@ -73,7 +73,7 @@ def test_what_is_beyond_the_bound_is_counted_and_told_when_there_is_room(pipe: t
     assert read_until(pipe[0], b"again\n") == b"again\n"
 
 
-def test_what_was_left_out_is_told_as_all_lines_of_the_log_are(pipe: tuple[int, int]) -> None:
+def test_dropped_lines_are_reported_in_the_format_of_the_log(pipe: tuple[int, int]) -> None:
     stream = LogStream(
         pipe[1], notice=lambda sentence: json.dumps({"message": sentence}), max_waiting_bytes=9
     )
@@ -87,7 +87,7 @@ def test_what_was_left_out_is_told_as_all_lines_of_the_log_are(pipe: tuple[int, 
     }
 
 
-def test_where_no_thread_can_be_had_the_next_line_tries_again(
+def test_if_no_thread_can_start_the_next_line_tries_again(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: threading.Thread) -> None:
@@ -103,7 +103,7 @@ def test_where_no_thread_can_be_had_the_next_line_tries_again(
 
 
 def test_the_thread_takes_no_signals() -> None:
-    """Of a signal that is blocked in all threads that a node knows, the system would end the process."""
+    """If it did not block them, a signal that the node blocks in its own threads would end the process."""
     program = """
 import os, signal, sys
 from ottla.node.cli.log_stream import LogStream
@@ -120,7 +120,7 @@ stream.end()
     assert (ran.returncode, ran.stdout) == (0, "begun\nSIGTERM\n"), ran.stderr
 
 
-def test_the_end_waits_for_the_reader_only_so_long(pipe: tuple[int, int]) -> None:
+def test_the_end_waits_for_the_reader_only_for_a_limited_time(pipe: tuple[int, int]) -> None:
     stream = LogStream(pipe[1])
     stream.write("x" * 2 * PIPE_BYTES)
 
@@ -129,7 +129,7 @@ def test_the_end_waits_for_the_reader_only_so_long(pipe: tuple[int, int]) -> Non
     assert len(os.read(pipe[0], 4 * PIPE_BYTES)) == PIPE_BYTES
 
 
-def test_a_reader_that_is_gone_ends_nothing() -> None:
+def test_a_reader_that_is_gone_does_no_harm() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     stream = LogStream(writer)
@@ -151,7 +151,7 @@ def test_a_descriptor_that_does_not_block_gets_everything(pipe: tuple[int, int])
     assert len(read_until(pipe[0], b"end\n")) == 4 * PIPE_BYTES + 4
 
 
-def test_what_cannot_be_encoded_is_escaped(pipe: tuple[int, int]) -> None:
+def test_characters_that_cannot_be_encoded_are_escaped(pipe: tuple[int, int]) -> None:
     stream = LogStream(pipe[1], encoding="ascii")
     stream.write("topic ö\n")
 

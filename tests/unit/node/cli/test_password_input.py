@@ -1,4 +1,4 @@
-"""Passwords come from a terminal, a file or standard input; what cannot be one is refused in a sentence."""
+"""Passwords come from a terminal, a file or standard input; invalid ones are rejected in a sentence."""
 
 import io
 import sys
@@ -13,7 +13,7 @@ from ottla.node.cli.password_input import password_in, take_password
 
 
 class Terminal(io.StringIO):
-    """Standard input of somebody who sits there."""
+    """Standard input that is a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -21,7 +21,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Answers to the questions for a password, one by one."""
+    """Yield the answers to the questions for a password, one by one."""
     answers: list[str] = []
     monkeypatch.setattr(sys, "stdin", Terminal())
     monkeypatch.setattr(password_input.getpass, "getpass", lambda question: answers.pop(0))
@@ -56,7 +56,7 @@ def test_a_line_is_a_password_without_its_end(content: bytes, password: str) -> 
         (b"x" * 1025, "longer than 1,024 bytes"),
     ],
 )
-def test_what_is_no_password_is_refused_without_being_shown(content: bytes, said: str) -> None:
+def test_an_invalid_password_is_rejected_without_being_shown(content: bytes, said: str) -> None:
     with pytest.raises(CommandError, match=said) as refused:
         password_in(content, "the file")
 
@@ -78,7 +78,7 @@ def test_a_file_without_end_is_not_read_to_its_end() -> None:
         take_password("anna", file="/dev/zero", generate=False)
 
 
-def test_passwords_that_are_made_are_long_and_each_another() -> None:
+def test_generated_passwords_are_long_and_all_different() -> None:
     one, other = (take_password("anna", file=None, generate=True) for _ in range(2))
 
     assert one != other and len(one) == 32
@@ -107,7 +107,7 @@ def test_nothing_typed_is_no_password(typed: list[str]) -> None:
         take_password("anna", file=None, generate=False)
 
 
-def test_without_a_terminal_nobody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_no_password_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("secret\n"))
 
     with pytest.raises(CommandError, match="--password-file FILE"):

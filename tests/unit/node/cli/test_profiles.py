@@ -1,4 +1,4 @@
-"""Profiles: how to connect to clusters, under names, and which of several ways counts."""
+"""Profiles: named connections to clusters, and the precedence of options, environment and profiles."""
 
 import json
 import os
@@ -26,7 +26,7 @@ PRODUCTION = {
 
 
 class Command:
-    """`ottla` in this process, with a home of its own."""
+    """The command `ottla` in this process, with a home directory of its own."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch, self._capfd = monkeypatch, capfd
@@ -57,7 +57,7 @@ def client_file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_profile_is_made_chosen_shown_and_deleted(ottla: Command) -> None:
+def test_a_profile_is_created_selected_shown_and_deleted(ottla: Command) -> None:
     made = ottla("profile", "create", "local", "--bootstrap", "localhost:19092")
     none = ottla("profile", "current", code=1)
     used = ottla("profile", "use", "local")
@@ -67,7 +67,7 @@ def test_a_profile_is_made_chosen_shown_and_deleted(ottla: Command) -> None:
     shown = ottla.as_json("profile", "show")
     gone = ottla("profile", "delete", "local")
 
-    assert made == "created local; `ottla profile use local` has all commands use it\n"
+    assert made == "created local; `ottla profile use local` selects it for all commands\n"
     assert none == "ottla: No profile is in use.\n" and (used, current) == ("local is in use\n", "local\n")
     assert listed == [
         {"profile": "local", "current": True, "bootstrap": "localhost:19092", "security": "PLAINTEXT"}
@@ -95,7 +95,7 @@ def test_secrets_are_taken_from_a_file_and_never_shown(
     assert [one.name for one in profiles_path().parent.iterdir()] == ["profiles.json"]
 
 
-def test_a_secret_among_the_arguments_is_refused_and_read_from_standard_input(
+def test_a_secret_among_the_arguments_is_rejected_and_read_from_standard_input(
     ottla: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     typed = tmp_path / "typed"
@@ -130,7 +130,7 @@ def test_a_secret_among_the_arguments_is_refused_and_read_from_standard_input(
         (("delete", "q"), "There is no profile 'q'"),
     ],
 )
-def test_what_is_no_profile_is_refused(ottla: Command, words: tuple[str, ...], told: str) -> None:
+def test_an_invalid_profile_is_rejected(ottla: Command, words: tuple[str, ...], told: str) -> None:
     assert told in ottla("profile", *words, code=2)
     assert not profiles_path().exists()
 
@@ -155,7 +155,7 @@ def test_a_profile_is_not_overwritten(ottla: Command) -> None:
         b" " * ((1 << 20) + 1),
     ],
 )
-def test_a_file_that_is_not_ours_is_told(ottla: Command, content: bytes) -> None:
+def test_a_file_of_another_format_is_reported(ottla: Command, content: bytes) -> None:
     profiles_path().parent.mkdir(parents=True)
     profiles_path().write_bytes(content)
     profiles_path().chmod(0o600)
@@ -203,11 +203,11 @@ def test_settings_that_are_secrets(name: str, expected: bool) -> None:
     assert is_secret(name) is expected
 
 
-# ---- which of several ways counts ----------------------------------------------------------------
+# ---- precedence ---------------------------------------------------------------------------------
 
 
 def connections(ottla: Command, monkeypatch: pytest.MonkeyPatch, *words: str) -> CommandConfig:
-    """Return the connection of a command that is called with these words."""
+    """Return the connection of a command with these arguments."""
     found: list[CommandConfig] = []
 
     def note(bootstrap: str | None, command_config: Path | None, timeout: float) -> None:
@@ -256,7 +256,7 @@ def test_options_come_before_the_environment_and_that_before_profiles(
 
 
 @pytest.mark.usefixtures("ottla")
-def test_the_profile_in_use_gives_its_passwords_to_no_other_address(tmp_path: Path) -> None:
+def test_the_current_profile_sends_its_passwords_to_no_other_address(tmp_path: Path) -> None:
     write_profiles(Profiles("prod", {"prod": PRODUCTION}))
     empty = tmp_path / "empty.properties"
     empty.write_text("")
@@ -268,7 +268,7 @@ def test_the_profile_in_use_gives_its_passwords_to_no_other_address(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("two")
-def test_a_file_of_settings_takes_the_place_of_the_security_of_a_profile(
+def test_a_file_of_settings_replaces_the_security_of_a_profile(
     ottla: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     plain = tmp_path / "plain.properties"
@@ -280,7 +280,7 @@ def test_a_file_of_settings_takes_the_place_of_the_security_of_a_profile(
 
 
 @pytest.mark.usefixtures("two")
-def test_a_profile_that_does_not_exist_is_told(ottla: Command) -> None:
+def test_a_missing_profile_is_reported(ottla: Command) -> None:
     assert "There is no profile 'x'" in ottla("topic", "list", "--profile", "x", code=2)
 
 

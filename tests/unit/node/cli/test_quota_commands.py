@@ -1,4 +1,4 @@
-"""`ottla quota`: whose quotas are meant, which one counts, and what is refused."""
+"""`ottla quota`: the entities of options, the quota that applies, and options that are rejected."""
 
 import asyncio
 import json
@@ -46,13 +46,13 @@ def test_options_name_an_entity(words: EntityWords, entity: commands.QuotaEntity
         (EntityWords(ip_default=True, client_id="app"), "--ip cannot be combined with a user"),
     ],
 )
-def test_options_that_contradict_each_other_are_refused(words: EntityWords, said: str) -> None:
+def test_options_that_contradict_each_other_are_rejected(words: EntityWords, said: str) -> None:
     with pytest.raises(CommandError, match=said):
         words.entity()
 
 
-def test_a_change_needs_somebody_and_a_principal_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(CommandError, match="Name whom the quotas are for"):
+def test_a_change_needs_an_entity_and_a_principal_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(CommandError, match="Name the entity of the quotas"):
         commands.some_entity(EntityWords())
 
     assert commands.some_entity(EntityWords(user="User:anna")) == (("user", "User:anna"),)
@@ -89,7 +89,7 @@ QUOTAS = {
         ("bob", None, EVERY_USER, "all clients of user bob"),
     ],
 )
-def test_the_most_specific_quota_counts_even_if_others_have_the_same_value(
+def test_the_most_specific_quota_applies_even_if_others_have_the_same_value(
     user: str, client_id: str | None, entity: commands.QuotaEntity, shared_by: str
 ) -> None:
     found = commands.effective(QUOTAS, {"user": user, "client-id": client_id})
@@ -98,7 +98,7 @@ def test_the_most_specific_quota_counts_even_if_others_have_the_same_value(
     assert found["controller_mutation_rate"] is None
 
 
-def test_client_ids_count_where_users_have_no_quota_and_addresses_by_themselves() -> None:
+def test_client_ids_apply_to_users_without_a_quota_and_addresses_by_themselves() -> None:
     of_client = commands.effective(QUOTAS, {"user": "anna", "client-id": "app"})
     of_address = commands.effective(QUOTAS, {"ip": "10.0.0.1"})
 
@@ -142,7 +142,7 @@ def test_quotas_are_listed_users_first(capsys: pytest.CaptureFixture[str]) -> No
     ]
 
 
-def test_a_client_without_limits_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_client_without_limits_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = ScriptedCluster(listed())
 
     assert asyncio.run(commands.list_effective(cluster.client(), ANNA, as_json=True)) == 0
@@ -172,14 +172,14 @@ def test_the_named_quotas_are_deleted_or_all(capsys: pytest.CaptureFixture[str])
     ]
 
 
-def test_quotas_that_are_not_there_are_not_deleted() -> None:
+def test_missing_quotas_are_not_deleted() -> None:
     with pytest.raises(Refused, match="User anna has no quotas"):
         delete(ScriptedCluster(listed()))
     with pytest.raises(Refused, match="User anna has no quota consumer_byte_rate"):
         delete(ScriptedCluster(listed((ANNA, {RATE: 1.0}))), RATE, "consumer_byte_rate")
 
 
-def test_a_quota_that_there_is_not_is_told_with_those_that_there_are() -> None:
+def test_an_unknown_quota_is_reported_with_the_known_ones() -> None:
     said = "Invalid configuration key producer_rate"
     cluster = ScriptedCluster(answer(ANNA, ErrorCode.INVALID_REQUEST, said))
 
@@ -189,7 +189,7 @@ def test_a_quota_that_there_is_not_is_told_with_those_that_there_are() -> None:
         )
 
 
-def test_another_refusal_is_told_as_it_is() -> None:
+def test_another_error_is_reported_unchanged() -> None:
     cluster = ScriptedCluster(answer(ANNA, ErrorCode.POLICY_VIOLATION, "too many"))
 
     with pytest.raises(KafkaError, match="the quotas of user anna: too many"):

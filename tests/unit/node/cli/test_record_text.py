@@ -1,4 +1,4 @@
-"""ottla.node.cli.record_text: lines in and out."""
+"""ottla.node.cli.record_text: lines that are parsed and printed."""
 
 import json
 
@@ -30,7 +30,7 @@ def test_the_first_separator_ends_the_key() -> None:
     assert parse_line(b"a:b:c", key_separator=b":", empty_as_null=False) == ProducerRecord(b"a", b"b:c")
 
 
-def test_a_line_without_its_separator_is_refused() -> None:
+def test_a_line_without_its_separator_is_rejected() -> None:
     with pytest.raises(ValueError, match="the key separator"):
         parse_line(b"abc", key_separator=b":", empty_as_null=False)
 
@@ -55,7 +55,7 @@ def test_json_out_is_json_in(record: Record) -> None:
     assert parsed == ProducerRecord(record.key, record.value, record.headers, 3, record.timestamp)
 
 
-def test_a_value_that_is_no_string_is_sent_as_json() -> None:
+def test_a_value_that_is_not_a_string_is_sent_as_json() -> None:
     assert parse_json(b'{"value": {"a": [1, null]}}') == ProducerRecord(None, b'{"a":[1,null]}')
 
 
@@ -101,7 +101,7 @@ def test_headers_may_be_an_object() -> None:
             b'{"value":{"a":[1,1e400]}}',
             r": the number 1e400 of field value\.a\[1\] is beyond the largest float$",
         ),
-        (b'{"value":1,"value":2}', ": field value comes twice in its object"),
+        (b'{"value":1,"value":2}', ": field value is repeated in its object"),
         (b'{"value":{"a":1,}}', r": .* at column 16, in field value\.a$"),
     ],
 )
@@ -126,7 +126,7 @@ def test_a_template_prints_what_it_names() -> None:
 
 
 @pytest.mark.parametrize("template", ["%x", "abc%"])
-def test_an_unknown_letter_is_refused(template: str) -> None:
+def test_an_unknown_letter_is_rejected(template: str) -> None:
     with pytest.raises(ValueError, match="is not a field"):
         template_printer(template)
 
@@ -149,12 +149,12 @@ def test_json_is_one_line() -> None:
         ("@2023-11-14T23:13:20+01:00", OffsetSpec(timestamp=1_700_000_000_000)),
     ],
 )
-def test_places_in_a_log(text: str, place: OffsetSpec) -> None:
+def test_starts_in_a_log(text: str, place: OffsetSpec) -> None:
     assert parse_offset_spec(text) == place
 
 
 @pytest.mark.parametrize("text", ["", "middle", "@yesterday", "--1", "1e5"])
-def test_a_place_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_start_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not"):
         parse_offset_spec(text)
 

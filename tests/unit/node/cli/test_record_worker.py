@@ -1,4 +1,4 @@
-"""`--exec`: what a command gets of a record, what its exit code means, and how it is ended."""
+"""`--exec`: the input of a command, the meaning of its exit code, and its end."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ def test_exit_codes(code: int, kind: str) -> None:
     assert work(f"sh -c 'exit {code}'", shared()).name == kind
 
 
-def test_a_command_that_a_signal_ended_releases_and_the_code_of_rejection_is_chosen() -> None:
+def test_a_command_ended_by_a_signal_releases_and_the_reject_code_is_an_option() -> None:
     assert work("sh -c 'kill -9 $$'", shared()) is AcknowledgeType.RELEASE
     assert work("sh -c 'exit 7'", shared(), 7) is AcknowledgeType.REJECT
 
@@ -55,7 +55,7 @@ def test_the_value_is_on_standard_input_and_in_the_file_as_it_is(tmp_path: Path)
     assert (there.read_bytes(), also.read_bytes()) == (HOSTILE, HOSTILE)
 
 
-def test_the_file_is_of_this_user_alone_and_goes_with_the_command(tmp_path: Path) -> None:
+def test_the_file_is_private_and_deleted_after_the_command(tmp_path: Path) -> None:
     told = tmp_path / "told"
     work(f"sh -c 'stat -c %a $1 > {told}; echo $1 >> {told}' - {{}}", shared())
 
@@ -77,13 +77,13 @@ def test_the_environment_names_the_record() -> None:
 
 
 @pytest.mark.parametrize("key", [None, b"\0", b"\xff", b"k" * 200_000])
-def test_a_key_that_no_environment_can_hold_is_left_out(key: bytes | None) -> None:
+def test_a_key_that_does_not_fit_the_environment_is_left_out(key: bytes | None) -> None:
     assert "OTTLA_KEY" not in environment_of(shared(key=key))
     assert work("true", shared(key=key)) is AcknowledgeType.ACCEPT
 
 
 @pytest.mark.parametrize("command", ["", "  ", "'open", "no-such-program-anywhere", "/etc/passwd"])
-def test_what_cannot_be_run_is_told_before_anything_is_read(command: str) -> None:
+def test_a_command_that_cannot_run_is_reported_before_anything_is_read(command: str) -> None:
     with pytest.raises(CommandError):
         RecordWorker(command, 65)
 
@@ -104,7 +104,7 @@ def test_the_membership_is_kept_while_a_command_runs(monkeypatch: pytest.MonkeyP
 def test_a_command_and_its_children_end_with_the_worker(tmp_path: Path) -> None:
     told = tmp_path / "pids"
 
-    async def story() -> None:
+    async def scenario() -> None:
         async def keep_alive() -> None:
             return None
 
@@ -115,7 +115,7 @@ def test_a_command_and_its_children_end_with_the_worker(tmp_path: Path) -> None:
                 await asyncio.sleep(0.01)
             task.cancel()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
     deadline = time.monotonic() + 5
     waiting = [int(one) for one in told.read_text().split()]
@@ -126,7 +126,7 @@ def test_a_command_and_its_children_end_with_the_worker(tmp_path: Path) -> None:
 
 
 def _lives(pid: int) -> bool:
-    """Whether a process runs; one that nobody has waited for yet does not."""
+    """Return True if a process runs; a zombie does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

@@ -1,4 +1,4 @@
-"""Where a member of a group that has no offsets begins, and that the group hears of it meanwhile."""
+"""The start offsets of a member without committed offsets, and its heartbeats during the search."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -19,7 +19,7 @@ PLACE = TopicPartition("orders", 0)
 
 
 class Member:
-    """A member that was never here before, of a group that rebalances after so many heartbeats."""
+    """A member without committed offsets, of a group that rebalances after so many heartbeats."""
 
     def __init__(self, heartbeats: int) -> None:
         self.must_rejoin = False
@@ -35,7 +35,7 @@ class Member:
 
 
 class Cluster:
-    """A client with all the time that it wants."""
+    """A client with a long deadline."""
 
     deadline = Deadline.after(60)
 
@@ -65,7 +65,7 @@ async def newest(
 
 
 @pytest.mark.parametrize(("heartbeats", "expected"), [(10, {PLACE: 95}), (3, None)])
-def test_a_member_is_heard_while_it_searches_for_the_newest_records(
+def test_a_member_heartbeats_while_it_searches_for_the_newest_records(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     heartbeats: int,
@@ -86,7 +86,7 @@ def test_a_member_is_heard_while_it_searches_for_the_newest_records(
     assert capsys.readouterr().err == ""
 
 
-def test_a_search_that_fell_short_is_told(
+def test_a_search_that_fell_short_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def fell_short(*_: object, **__: object) -> dict[TopicPartition, Newest]:

@@ -1,4 +1,4 @@
-"""`ottla secure`: certificates that a node takes while it runs."""
+"""`ottla secure`: certificates that a running node accepts."""
 
 import ssl
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Why a node does not start, in one sentence."""
+"""The sentence that says why a node does not start."""
 
 import errno
 import socket
@@ -36,7 +36,7 @@ REASONS = [
 
 
 @pytest.mark.parametrize(("fault", "sentence"), REASONS)
-def test_what_the_machine_refuses_is_told_with_what_to_do(
+def test_errors_of_the_system_are_reported_with_advice(
     fault: OSError, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:

@@ -1,4 +1,4 @@
-"""Which options of `ottla consume` go with --share, and which do not."""
+"""The options of `ottla consume` that can be used with --share, and those that cannot."""
 
 import pytest
 from typer.testing import CliRunner
@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from ottla.node.cli.app import app
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 
-# Nobody listens there: what is refused is refused before anything is asked.
+# Nothing listens there: the options must be rejected before a request is sent.
 NOBODY = ("-b", "127.0.0.1:1", "--timeout", "1")
 
 
@@ -20,7 +20,7 @@ NOBODY = ("-b", "127.0.0.1:1", "--timeout", "1")
         (["--share", "g", "--isolation", "read_committed"], "--isolation cannot be used with --share"),
         (["--share", ""], "must not be empty"),
         (["--share", "g", "--exec", "true", "--acknowledge", "accept"], "the exit code acknowledges"),
-        (["--share", "g", "--exec", "no-such-program-anywhere"], "no program"),
+        (["--share", "g", "--exec", "no-such-program-anywhere"], "no executable program"),
         (["--exec", "true"], "--exec needs --share"),
         (["--acknowledge", "accept"], "--acknowledge needs --share"),
         (["--idle-timeout", "1"], "--idle-timeout needs --share"),

@@ -1,4 +1,4 @@
-"""Shells complete `ottla`: they are given a script, and ask by it what may follow."""
+"""Completion in shells: the scripts, and the candidates that they request."""
 
 from pathlib import Path
 
@@ -88,6 +88,6 @@ def test_an_option_without_a_name_means_the_users_own_shell() -> None:
 
 
 @pytest.mark.parametrize("environment", [{}, {"SHELL": "/bin/tcsh"}])
-def test_a_shell_that_has_no_completion_is_told_with_those_that_have(environment: dict[str, str]) -> None:
+def test_a_shell_without_completion_is_reported_with_those_that_have_one(environment: dict[str, str]) -> None:
     with pytest.raises(CommandError, match=r"name one of bash, zsh, fish\.$"):
         with_shell(["--install-completion"], environment)

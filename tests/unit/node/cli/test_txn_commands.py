@@ -1,4 +1,4 @@
-"""Which transactions hang, and how `ottla txn` shows what it found."""
+"""The transactions that count as hanging, and the output of `ottla txn`."""
 
 import json
 
@@ -31,7 +31,7 @@ VIEW = TransactionView("t", "Ongoing", 7, 3, 60_000, NOW_MS - 12_300, [A0], "h:9
         (OPEN._replace(start_offset=0), True),
     ],
 )
-def test_what_is_open_for_too_long(producer: ProducerView, is_found: bool) -> None:
+def test_transactions_that_are_open_for_too_long(producer: ProducerView, is_found: bool) -> None:
     found = open_for_long({A0: [producer]}, now_ms=NOW_MS, longer_than_ms=LONG_MS)
 
     assert found == ([OpenTransaction(A0, producer)] if is_found else [])
@@ -43,12 +43,14 @@ def test_what_is_open_for_too_long(producer: ProducerView, is_found: bool) -> No
         ({}, True),
         ({8: VIEW}, True),
         ({7: VIEW}, False),
-        ({7: VIEW._replace(state="PrepareAbort")}, False),  # its marker is on the way
+        ({7: VIEW._replace(state="PrepareAbort")}, False),  # its marker is being written
         ({7: VIEW._replace(partitions=[A1])}, True),
         ({7: VIEW._replace(state="CompleteCommit", partitions=[])}, True),
     ],
 )
-def test_what_no_coordinator_will_end(transactions: dict[int, TransactionView], hangs: bool) -> None:
+def test_transactions_that_no_coordinator_will_end(
+    transactions: dict[int, TransactionView], hangs: bool
+) -> None:
     one = OpenTransaction(A0, OPEN)
 
     assert without_coordinator([one], transactions) == ([one] if hangs else [])
@@ -59,11 +61,11 @@ def test_what_no_coordinator_will_end(transactions: dict[int, TransactionView], 
     [
         (OPEN, True),
         (OPEN._replace(last_sequence=13), True),
-        (OPEN._replace(start_offset=None), False),  # ended between the questions
-        (OPEN._replace(start_offset=44), False),  # and the next one begun
+        (OPEN._replace(start_offset=None), False),  # ended between the requests
+        (OPEN._replace(start_offset=44), False),  # and the next one started
     ],
 )
-def test_what_was_just_being_ended_does_not_hang(now: ProducerView, hangs: bool) -> None:
+def test_a_transaction_that_was_just_being_ended_does_not_hang(now: ProducerView, hangs: bool) -> None:
     one = OpenTransaction(A0, OPEN)
 
     assert still_open([one], {A0: [now]}) == ([one] if hangs else [])
@@ -89,7 +91,7 @@ def test_a_transaction_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_one_at_rest_and_one_without_a_timeout(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_idle_id_and_one_without_a_timeout(capsys: pytest.CaptureFixture[str]) -> None:
     txn_tables.print_transaction(VIEW._replace(state="CompleteCommit", partitions=[]), {}, NOW_MS)
     two_phase = VIEW._replace(timeout_ms=2**31 - 1)
     told = json.loads(json.dumps(txn_as_json.transaction_as_json(two_phase, {A0: 40}, NOW_MS)))

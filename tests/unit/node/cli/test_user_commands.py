@@ -1,4 +1,4 @@
-"""`ottla user`: what is planned, and what is told when only some mechanisms of a user could be changed."""
+"""`ottla user`: the planned changes, and the output if only some mechanisms could be changed."""
 
 import asyncio
 import json
@@ -54,7 +54,7 @@ def test_words_become_mechanisms_once_each() -> None:
 
 
 @pytest.mark.parametrize(("name", "iterations"), [("", 4096), ("anna", 4095), ("anna", 16385)])
-def test_what_no_server_takes_is_refused_before_a_password_is_asked_for(name: str, iterations: int) -> None:
+def test_invalid_users_are_rejected_before_a_password_is_asked_for(name: str, iterations: int) -> None:
     with pytest.raises(CommandError):
         commands.check_new_user(name, iterations)
 
@@ -83,7 +83,7 @@ def creation(
     )
 
 
-def test_a_creation_adds_mechanisms_and_sets_no_password_anew() -> None:
+def test_a_creation_adds_mechanisms_and_changes_no_password() -> None:
     assert creation(users(), SHA_512, SHA_256) == {SHA_512: 4096, SHA_256: 4096}
     assert creation(users(anna={SHA_512: 8192}), SHA_256) == {SHA_256: 4096}
     assert creation(users(anna={SHA_512: 8192}), SHA_512, if_not_exists=True) == {}
@@ -119,7 +119,7 @@ def set_both(*answers: object, as_json: bool = False, shows_it: bool = False) ->
     )
 
 
-def test_what_is_done_is_told_and_the_password_only_if_it_was_made_here(
+def test_changes_are_printed_and_the_password_only_if_it_was_generated(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert set_both(altered(), altered()) == 0
@@ -130,7 +130,7 @@ def test_what_is_done_is_told_and_the_password_only_if_it_was_made_here(
 
 
 @pytest.mark.parametrize("second", [altered(ErrorCode.POLICY_VIOLATION), LOST])
-def test_a_partial_success_is_told_and_ends_with_an_error(
+def test_a_partial_success_is_reported_and_ends_with_an_error(
     second: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert set_both(altered(), second) == 1
@@ -145,7 +145,7 @@ def test_a_partial_success_is_told_and_ends_with_an_error(
     assert told["mechanisms"][1]["error"] and told["password"] == "secret"
 
 
-def test_where_nothing_was_done_the_error_is_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_if_nothing_was_changed_only_the_error_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KafkaError) as raised:
         set_both(altered(ErrorCode.POLICY_VIOLATION), LOST, shows_it=True)
 
@@ -169,7 +169,7 @@ def test_users_are_deleted_with_all_their_mechanisms_or_with_one(capsys: pytest.
     assert capsys.readouterr().out == "deleted SCRAM-SHA-256 of anna\n"
 
 
-def test_nobody_is_deleted_if_one_of_them_does_not_exist() -> None:
+def test_no_user_is_deleted_if_one_of_them_does_not_exist() -> None:
     cluster = ScriptedCluster(users(anna=BOTH))
 
     with pytest.raises(Refused, match="There is no SCRAM user bob"):
@@ -178,7 +178,7 @@ def test_nobody_is_deleted_if_one_of_them_does_not_exist() -> None:
     assert len(cluster.asked) == 1, "it was only looked up"
 
 
-def test_a_deletion_may_pass_over_who_does_not_exist_and_be_tried(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_deletion_may_skip_missing_users_and_be_a_dry_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert delete(ScriptedCluster(users(anna=BOTH)), "anna", "bob", if_exists=True, dry_run=True) == 0
     assert capsys.readouterr().out == "would delete anna\nbob does not exist\n"
 
@@ -188,7 +188,7 @@ def test_a_deletion_may_pass_over_who_does_not_exist_and_be_tried(capsys: pytest
     assert told["name"] == "anna" and not any(one["changed"] for one in told["mechanisms"])
 
 
-def test_half_a_deletion_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_half_a_deletion_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = ScriptedCluster(users(anna=BOTH), altered(), altered(ErrorCode.POLICY_VIOLATION))
 
     assert delete(cluster, "anna") == 1
@@ -197,7 +197,7 @@ def test_half_a_deletion_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert out == "deleted SCRAM-SHA-256 of anna\n" and "SCRAM-SHA-512 of anna was not changed" in err
 
 
-def test_names_cannot_play_with_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     commands.tell_plan("\x1b[2Janna", {SHA_512: 4096}, "create", as_json=False)
 
     assert "\x1b" not in capsys.readouterr().out

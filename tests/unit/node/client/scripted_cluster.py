@@ -1,4 +1,4 @@
-"""A cluster of one connection, which gives prepared answers and keeps what it was asked."""
+"""A fake cluster with one connection, which returns prepared responses and records its requests."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -11,14 +11,14 @@ from ottla.node.wire.messages.metadata import MetadataResponse, MetadataResponse
 
 
 class ScriptedCluster:
-    """Gives its answers one by one; an error among them is raised."""
+    """A cluster that returns its answers one by one; an error among them is raised."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
         self.asked: list[Any] = []
 
     async def request(self, request: Any, response: type[Any], *, timeout_s: float) -> Any:
-        """Answer as a connection does."""
+        """Return the next answer as a connection does."""
         self.asked.append(request)
         answer = self.answers.pop(0)
         if isinstance(answer, KafkaError):
@@ -27,12 +27,12 @@ class ScriptedCluster:
         return answer
 
     def client(self) -> Client:
-        """Return a client of it."""
+        """Return a client of this cluster."""
         return cast(Client, _Client(self))
 
 
 class _Client:
-    """The client that asks a scripted cluster, and tries retriable errors once more at once."""
+    """The client of a scripted cluster; it retries a retriable error once, without a pause."""
 
     remaining_s = 5.0
     remaining_ms = 5_000

@@ -1,4 +1,4 @@
-"""ACLs as clients ask for them: filters, refusals by entry, and many at once."""
+"""Requests about ACLs: filters, errors by entry, and many entries at once."""
 
 import asyncio
 
@@ -83,7 +83,7 @@ def test_a_cluster_without_authorizer_says_so() -> None:
     assert raised.value.code is ErrorCode.SECURITY_DISABLED
 
 
-def test_refused_entries_are_told_and_the_others_are_there() -> None:
+def test_rejected_entries_are_returned_and_the_others_are_created() -> None:
     bad = AclCreationResult(error_code=ErrorCode.INVALID_REQUEST, error_message="no")
     cluster = ScriptedCluster(CreateAclsResponse(results=[OK, bad]))
 
@@ -119,7 +119,7 @@ def test_a_server_that_leaves_answers_out_is_not_believed() -> None:
         )
 
 
-def test_each_filter_tells_what_it_removed_or_why_it_did_not() -> None:
+def test_each_filter_returns_the_entries_it_removed_or_its_error() -> None:
     gone = DeleteAclsMatchingAcl(**entry()._asdict())
     kept = DeleteAclsMatchingAcl(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, **entry("kept")._asdict())
     cluster = ScriptedCluster(

@@ -1,4 +1,4 @@
-"""Who may do what: the decision of the nodes' own code, from what the cluster tells."""
+"""The decision about a principal, made by the nodes' own code from the entries of the cluster."""
 
 import asyncio
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ DENY, ALLOW = 2, 3
 
 
 def acls(*said: tuple[str, int, int]) -> DescribeAclsResponse:
-    """Entries on the topic orders, by principal, operation and permission."""
+    """Return entries for the topic orders, by principal, operation and permission."""
     told = [
         AclDescription(principal=principal, host="*", operation=operation, permission_type=permission)
         for principal, operation, permission in said
@@ -45,7 +45,7 @@ def ask(cluster: ScriptedCluster) -> AccessRules:
     return asyncio.run(access_rules(cluster.client(), ResourceType.TOPIC, "orders"))
 
 
-def test_an_entry_allows_what_it_implies_and_is_told_as_the_rule() -> None:
+def test_an_entry_allows_what_it_implies_and_is_returned_as_the_rule() -> None:
     cluster = ScriptedCluster(acls(("User:anna", AclOperation.READ, ALLOW)), settings({}))
 
     decision = ask(cluster).decide(ANNA, AclOperation.DESCRIBE)
@@ -55,7 +55,7 @@ def test_an_entry_allows_what_it_implies_and_is_told_as_the_rule() -> None:
     assert cluster.asked[0].pattern_type_filter == PatternType.MATCH
 
 
-def test_a_denial_of_everybody_counts_before_what_is_allowed() -> None:
+def test_a_denial_of_all_principals_overrides_what_is_allowed() -> None:
     said = ("User:anna", AclOperation.READ, ALLOW), ("User:*", AclOperation.READ, DENY)
 
     rules = ask(ScriptedCluster(acls(*said), settings({})))
@@ -63,7 +63,7 @@ def test_a_denial_of_everybody_counts_before_what_is_allowed() -> None:
     assert not rules.decide(ANNA, AclOperation.READ).is_allowed
 
 
-def test_the_settings_of_the_node_decide_where_no_entry_does() -> None:
+def test_the_settings_of_the_node_decide_if_no_entry_does() -> None:
     everyone = ask(ScriptedCluster(acls(), settings({"allow.everyone.if.no.acl.found": "true"})))
     nobody = ask(ScriptedCluster(acls(), settings({"allow.everyone.if.no.acl.found": "false"})))
     above = ask(ScriptedCluster(acls(("User:*", 2, DENY)), settings({"super.users": "User:b; User:anna"})))
@@ -72,13 +72,13 @@ def test_the_settings_of_the_node_decide_where_no_entry_does() -> None:
     assert rules == [DefaultRule.ALLOW, DefaultRule.DENY, DefaultRule.SUPER_USER]
 
 
-def test_settings_that_may_not_be_read_are_taken_to_be_unset_and_that_is_told() -> None:
+def test_settings_that_may_not_be_read_count_as_unset_and_are_reported() -> None:
     rules = ask(ScriptedCluster(acls(), settings({}, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)))
 
     assert rules.settings is None and not rules.decide(ANNA, AclOperation.READ).is_allowed
 
 
-def test_settings_that_apache_kafka_hides_are_not_taken_for_its_word() -> None:
+def test_settings_that_apache_kafka_hides_count_as_unknown() -> None:
     hidden = DescribeConfigsResourceResult(name="super.users", value=None, is_sensitive=True)
     result = DescribeConfigsResult(resource_type=4, resource_name="0", configs=[hidden])
 
@@ -87,7 +87,7 @@ def test_settings_that_apache_kafka_hides_are_not_taken_for_its_word() -> None:
     assert rules.settings is None
 
 
-def test_another_node_is_asked_for_its_settings_where_one_does_not_answer() -> None:
+def test_another_node_is_asked_if_one_does_not_return_its_settings() -> None:
     gone = KafkaError(ErrorCode.INVALID_CONFIG, "no TLS connection")
     everyone = settings({"allow.everyone.if.no.acl.found": "true"}, node_id="1")
 
@@ -98,7 +98,7 @@ def test_another_node_is_asked_for_its_settings_where_one_does_not_answer() -> N
         ask(ScriptedCluster(acls(), gone, gone))
 
 
-def test_entries_that_a_server_tells_twice_are_one() -> None:
+def test_entries_that_a_server_returns_twice_are_one() -> None:
     entry = AccessControlEntry(ResourceType.TOPIC, "orders", PatternType.LITERAL, *ANNA, 3, ALLOW)
 
     assert len(set_of([entry, entry])) == 1

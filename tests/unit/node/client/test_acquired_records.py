@@ -1,4 +1,4 @@
-"""Acquired records: what is given, what is a gap, what is rejected, and hostile ranges."""
+"""Acquired records: those that are returned, gaps, rejected ones, and hostile ranges."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ def batch(base_offset: int, count: int) -> bytes:
 
 
 def damaged(content: bytes) -> bytes:
-    """A batch whose checksum is wrong."""
+    """Return a batch with a wrong checksum."""
     return content[:-1] + bytes([content[-1] ^ 1])
 
 
@@ -33,7 +33,7 @@ def opened(cursor: AcquiredCursor) -> list[tuple[int, int]]:
     return [(one.record.offset, one.delivery_count) for one in cursor if one is not None]
 
 
-def test_only_what_is_acquired_is_given_with_its_count() -> None:
+def test_only_acquired_records_are_returned_with_their_count() -> None:
     cursor = AcquiredCursor(PLACE, memoryview(batch(0, 10)), acquired((2, 3, 1), (7, 8, 4)))
 
     assert opened(cursor) == [(2, 1), (3, 1), (7, 4), (8, 4)]
@@ -58,23 +58,23 @@ def test_a_damaged_batch_is_rejected_and_the_next_one_is_read() -> None:
     ]
 
 
-def test_what_is_torn_off_is_given_back_not_called_a_gap() -> None:
+def test_a_torn_tail_is_released_and_is_not_a_gap() -> None:
     cursor = AcquiredCursor(PLACE, memoryview(batch(0, 2) + batch(2, 2)[:-5]), acquired((0, 3, 1)))
 
     assert opened(cursor) == [(0, 1), (1, 1)]
     assert cursor.settled == [AcknowledgedRange(2, 3, RELEASE)]
 
 
-def test_bytes_without_a_frame_are_given_back() -> None:
+def test_bytes_without_a_frame_are_released() -> None:
     broken = bytearray(batch(2, 2))
-    broken[8:12] = (0).to_bytes(4, "big")  # the length of the batch
+    broken[8:12] = (0).to_bytes(4, "big")  # the length field of the batch
     cursor = AcquiredCursor(PLACE, memoryview(batch(0, 2) + broken), acquired((0, 3, 1)))
 
     assert opened(cursor) == [(0, 1), (1, 1)]
     assert cursor.settled == [AcknowledgedRange(2, 3, RELEASE)]
 
 
-def test_what_is_not_opened_yet_is_known() -> None:
+def test_ranges_that_are_not_opened_yet_are_known() -> None:
     cursor = AcquiredCursor(PLACE, memoryview(batch(0, 10)), acquired((0, 4, 1), (6, 9, 1)))
 
     next(cursor)
@@ -84,7 +84,7 @@ def test_what_is_not_opened_yet_is_known() -> None:
 @pytest.mark.parametrize(
     "ranges", [[(5, 4, 1)], [(0, 5, 1), (5, 9, 1)], [(6, 9, 1), (0, 5, 1)], [(-3, 2, 1)], [(0, 2**63 - 1, 1)]]
 )
-def test_impossible_ranges_are_refused(ranges: Sequence[tuple[int, int, int]]) -> None:
+def test_impossible_ranges_are_rejected(ranges: Sequence[tuple[int, int, int]]) -> None:
     with pytest.raises(KafkaError) as caught:
         AcquiredCursor(PLACE, memoryview(b""), acquired(*ranges))
     assert caught.value.code is ErrorCode.INVALID_REQUEST
@@ -97,7 +97,7 @@ def test_a_range_of_a_whole_log_costs_nothing() -> None:
     assert cursor.settled == [AcknowledgedRange(1, 2**62, GAP)]
 
 
-def test_neighbours_of_one_kind_are_one_range() -> None:
+def test_adjacent_ranges_of_one_type_are_merged() -> None:
     accept = AcknowledgeType.ACCEPT
     ranges = [AcknowledgedRange(one, one, accept) for one in (3, 1, 2, 5)] + [AcknowledgedRange(4, 4, REJECT)]
 

@@ -16,7 +16,7 @@ GONE = KafkaError(ErrorCode.NETWORK_EXCEPTION, "no connection to b:9092: connect
 
 
 class Cluster:
-    """Brokers that are up, those that refuse connections, and how often each was asked."""
+    """Brokers that are up, those that refuse connections, and the brokers asked so far."""
 
     def __init__(self, *up: int, dead: tuple[int, ...] = ()) -> None:
         self.up, self.dead = list(up), list(dead)
@@ -52,7 +52,7 @@ def ask(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, cut_off: bool = Fa
     return asyncio.run(ask_brokers(cluster.client(cut_off=cut_off), cluster.ask))
 
 
-def test_brokers_that_cannot_be_asked_are_named_beside_what_the_others_told(
+def test_brokers_that_do_not_answer_are_named_beside_the_answers_of_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = Cluster(0, dead=(1, 2))
@@ -64,7 +64,7 @@ def test_brokers_that_cannot_be_asked_are_named_beside_what_the_others_told(
     assert 10 < cluster.now_s <= 15, "it is asked again for half of the time"
 
 
-def test_nobody_is_waited_for_where_the_quorum_has_no_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_broker_is_waited_for_while_the_quorum_has_no_leader(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(0, dead=(1, 2))
 
     told = ask(cluster, monkeypatch, cut_off=True)
@@ -72,7 +72,7 @@ def test_nobody_is_waited_for_where_the_quorum_has_no_leader(monkeypatch: pytest
     assert set(told.problems) == {1, 2} and cluster.now_s <= 1
 
 
-def test_a_broker_that_is_fenced_meanwhile_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_is_fenced_meanwhile_is_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(0, dead=(1,))
 
     async def ask_and_fence(client: Client, broker_id: int) -> str:
@@ -88,7 +88,7 @@ def test_a_broker_that_is_fenced_meanwhile_is_not_missed(monkeypatch: pytest.Mon
     assert told == Told({0: "of 0"}, {}) and cluster.now_s < 1
 
 
-def test_a_refusal_for_good_ends_it_and_so_does_silence_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_final_error_and_no_answer_at_all_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = KafkaError(ErrorCode.UNSUPPORTED_VERSION, "broker 1 does not support this filter")
 
     async def refuse(client: Client, broker_id: int) -> str:
@@ -106,7 +106,7 @@ def test_a_refusal_for_good_ends_it_and_so_does_silence_of_all(monkeypatch: pyte
 
 
 def retried(client: Client, error: KafkaError, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How often an attempt that always fails is tried."""
+    """Return the number of attempts for an attempt that always fails."""
     now_s, attempts = 0.0, 0
 
     async def sleep(seconds: float) -> None:
@@ -127,7 +127,7 @@ def retried(client: Client, error: KafkaError, monkeypatch: pytest.MonkeyPatch) 
     return attempts
 
 
-def test_what_only_a_leader_of_the_quorum_could_mend_is_not_waited_for(
+def test_errors_that_only_a_leader_of_the_quorum_could_resolve_are_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     client = Client([("a", 9092)], timeout_s=30)
@@ -137,6 +137,6 @@ def test_what_only_a_leader_of_the_quorum_could_mend_is_not_waited_for(
     cut_off = retried(client, leaderless, monkeypatch)
 
     assert cut_off < 6 < in_touch
-    # A change waits its whole time: somebody may lead again at any moment.
+    # A change waits for the whole timeout: a leader may be elected at any moment.
     no_controller = KafkaError(ErrorCode.NOT_CONTROLLER, "The metadata quorum has no leader at the moment")
     assert retried(client, no_controller, monkeypatch) == in_touch

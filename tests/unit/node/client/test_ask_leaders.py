@@ -18,7 +18,7 @@ LED, DEAD, OTHER = (TopicPartition("t", number) for number in range(3))
 
 
 class World:
-    """A clock that moves by what is slept, and a cluster whose metadata are written by hand."""
+    """A clock that sleeping moves, and a cluster with metadata set by the test."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *leaders: int, given_s: float = 5) -> None:
         self.now_s = 0.0
@@ -45,20 +45,22 @@ class World:
         return {one: one.partition for one in mine}
 
 
-def test_what_has_a_leader_is_answered_and_the_other_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_with_a_leader_are_answered_and_the_other_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = World(monkeypatch, 1, -1, 1)
 
     answers = asyncio.run(ask_leaders(world.client, [LED, DEAD, OTHER], world.ask))
 
     assert answers.found == {LED: 0, OTHER: 2}
     assert answers.problems[DEAD].code is ErrorCode.LEADER_NOT_AVAILABLE
-    assert world.asked == [(1, [LED, OTHER])]  # nobody is asked again for what was told
+    assert world.asked == [(1, [LED, OTHER])]  # no leader is asked again for a partition that has its answer
     assert 4 < world.now_s <= 5
     with pytest.raises(KafkaError, match="t-1"):
         answers.all()
 
 
-def test_a_leader_that_comes_in_time_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leader_that_is_elected_in_time_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, 1, -1)
 
     async def elected(leader: int, mine: Sequence[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
@@ -70,7 +72,7 @@ def test_a_leader_that_comes_in_time_is_asked(monkeypatch: pytest.MonkeyPatch) -
     assert answers.all() == {LED: 0, DEAD: 1} and world.now_s < 1
 
 
-def test_a_partition_that_is_not_there_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_partition_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, 1)
 
     answers = asyncio.run(ask_leaders(world.client, [LED, DEAD], world.ask))

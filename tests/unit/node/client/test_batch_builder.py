@@ -1,4 +1,4 @@
-"""The batch builder against `build_batch`, the slow rival that is right."""
+"""The batch builder compared with `build_batch`, the slow but simple implementation."""
 
 from hypothesis import given
 from hypothesis import strategies as st

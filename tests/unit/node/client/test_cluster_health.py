@@ -1,4 +1,4 @@
-"""The troubles of a cluster, each found where it is and nowhere else."""
+"""The health of a cluster: each problem is found for its partition, and for no other."""
 
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.cluster_health import Health, PartitionState, assess
@@ -19,30 +19,30 @@ def troubles(found: Health) -> set[str]:
     return {name for name in names if PLACE in getattr(found, name)}
 
 
-def test_a_cluster_in_which_all_is_in_sync_is_well() -> None:
+def test_a_cluster_with_all_replicas_in_sync_is_healthy() -> None:
     found = health(WELL)
 
     assert found.is_healthy and troubles(found) == set() and (found.topics, found.partitions) == (1, 1)
     assert found.replicas == found.in_sync == {0: 1, 1: 1, 2: 1} and found.leads == {0: 1}
 
 
-def test_a_broker_that_is_fenced_is_no_health() -> None:
+def test_a_cluster_with_a_fenced_broker_is_not_healthy() -> None:
     found = health(WELL, brokers=ONE_FENCED)
 
     assert not found.is_healthy and troubles(found) == set()
 
 
-def test_without_a_controller_nothing_is_well() -> None:
+def test_a_cluster_without_a_controller_is_not_healthy() -> None:
     assert not assess(-1, BROKERS, [WELL], {}).is_healthy
 
 
-def test_a_replica_that_lags_is_missed() -> None:
+def test_a_replica_that_lags_makes_its_partition_under_replicated() -> None:
     found = health(WELL._replace(isr=(0, 1)))
 
     assert troubles(found) == {"under_replicated"} and not found.is_healthy
 
 
-def test_a_replica_that_a_move_adds_is_not_missed() -> None:
+def test_a_replica_that_a_move_adds_is_not_missing() -> None:
     assert health(WELL._replace(isr=(0, 1), coming=(2,))).is_healthy
 
 
@@ -50,7 +50,7 @@ def test_too_few_in_sync_for_acks_all() -> None:
     assert troubles(health(WELL._replace(isr=(0,)))) == {"under_replicated", "under_min_isr"}
 
 
-def test_a_topic_of_one_replica_does_with_what_it_has() -> None:
+def test_a_topic_of_one_replica_needs_no_more_in_sync() -> None:
     assert health(PartitionState(PLACE, 0, (0,), (0,), ()), min_isr=2).is_healthy
 
 
@@ -82,7 +82,7 @@ def test_a_partition_whose_last_replica_in_sync_is_down_needs_an_unclean_electio
     assert troubles(found) == {"leaderless", "under_replicated", "under_min_isr", "offline", "unclean"}
 
 
-def test_a_partition_with_nobody_alive_is_not_helped_by_an_unclean_election() -> None:
+def test_a_partition_without_a_live_replica_is_not_helped_by_an_unclean_election() -> None:
     state = PartitionState(PLACE, -1, (2,), (2,), (2,))
 
     assert troubles(health(state, brokers=ONE_FENCED)) == {"leaderless", "offline"}

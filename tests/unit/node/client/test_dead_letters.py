@@ -1,4 +1,4 @@
-"""What the headers of a dead letter say, and what of them is not believed."""
+"""The origin in the headers of a dead letter, and headers that are not believed."""
 
 import pytest
 
@@ -20,14 +20,14 @@ def headers_with(**changed: bytes | None) -> list[tuple[str, bytes | None]]:
     return list((WHOLE | named).items())
 
 
-def test_a_letter_tells_its_origin_and_why() -> None:
+def test_a_letter_has_its_origin_and_the_reason() -> None:
     found = dead_letter_of([("own", b"1"), *WHOLE.items()])
 
     assert found == DeadLetter("wörkers", TopicPartition("orders", 3), 41, 5, "Offset rejected by client.")
 
 
 def test_the_last_header_of_a_name_counts() -> None:
-    # A record can have had such headers itself; those of the broker stand behind them.
+    # A record may have had such headers itself; those of the broker come after them.
     found = dead_letter_of([("__dlq.errors.topic", b"elsewhere"), *WHOLE.items()])
 
     assert found is not None and found.origin.topic == "orders"
@@ -54,11 +54,11 @@ def test_the_last_header_of_a_name_counts() -> None:
         {"offset": b" 1"},
     ],
 )
-def test_a_record_whose_origin_makes_no_sense_is_no_letter(changed: dict[str, bytes | None]) -> None:
+def test_a_record_with_an_invalid_origin_is_not_a_letter(changed: dict[str, bytes | None]) -> None:
     assert dead_letter_of(headers_with(**changed)) is None
 
 
-def test_what_is_not_told_or_cannot_be_read_is_left_out() -> None:
+def test_missing_and_unreadable_headers_are_left_out() -> None:
     found = dead_letter_of(headers_with(delivery_count=b"many", message=b"\xff\xfe"))
 
     assert found is not None
@@ -71,7 +71,7 @@ def test_a_long_reason_is_cut() -> None:
     assert found is not None and found.reason == "x" * MAX_REASON
 
 
-def test_the_record_keeps_its_own_headers_alone() -> None:
+def test_only_the_own_headers_of_a_record_are_kept() -> None:
     headers = (("own", b"1"), *WHOLE.items(), ("own", None))
 
     assert own_headers(headers) == (("own", b"1"), ("own", None))

@@ -1,10 +1,10 @@
-"""A deadline is one value: what is asked last has what the others have left."""
+"""A deadline is one value: the last request gets the time that the others left."""
 
 from ottla.node.client.deadline import LEAST_S, Deadline
 
 
 class Now:
-    """A clock that is moved by hand."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.seconds = 100.0
@@ -13,7 +13,7 @@ class Now:
         return self.seconds
 
 
-def test_what_remains_shrinks_and_is_never_nothing() -> None:
+def test_the_remaining_time_shrinks_and_is_never_zero() -> None:
     now = Now()
     deadline = Deadline.after(5, now)
 
@@ -33,7 +33,7 @@ def test_a_part_never_ends_later_than_the_whole() -> None:
     assert deadline.within(2).given_s == 5
 
 
-def test_one_that_is_silent_leaves_the_others_their_share() -> None:
+def test_a_step_without_an_answer_leaves_the_others_their_share() -> None:
     now = Now()
     deadline = Deadline.after(6, now)
 

@@ -1,4 +1,4 @@
-"""JSON that keeps its numbers as they were written, or is refused by the name of a field."""
+"""JSON keeps its numbers as they were written, or is rejected with the name of a field."""
 
 import json
 import time
@@ -24,7 +24,7 @@ NUMBERS = st.builds(
 
 
 def without_space(document: str) -> str:
-    """A document whose texts have no space, as it is written compactly."""
+    """Return a document without whitespace; its texts must have none."""
     return "".join(document.split())
 
 
@@ -85,17 +85,17 @@ def test_values_are_the_same_at_any_depth_or_not(left: str, right: str, expected
     [
         (b"1e400", "the number 1e400 is beyond the largest float"),
         (b'{"a":[{"b":1},{"b":-1e999}]}', "the number -1e999 of field a[1].b is beyond the largest float"),
-        (b"NaN", "NaN is no number of JSON"),
-        (b'{"a":{"b":-Infinity}}', "-Infinity of field a.b is no number of JSON"),
-        (b'{"a":"\\ud800"}', "the text of field a has half a character, for which there is no UTF-8"),
+        (b"NaN", "NaN is not a JSON number"),
+        (b'{"a":{"b":-Infinity}}', "-Infinity of field a.b is not a JSON number"),
+        (b'{"a":"\\ud800"}', "the text of field a has a lone surrogate, which UTF-8 cannot encode"),
         (
             b'{"a":{"\\udc00":1}}',
-            r"the name of field a.\udc00 has half a character, for which there is no UTF-8",
+            r"the name of field a.\udc00 has a lone surrogate, which UTF-8 cannot encode",
         ),
         (b'{"a":["x","\xff"]}', "the text of field a[1] is not UTF-8"),
         (b'{"a":{"\xff":1}}', "a name in a is not UTF-8"),
-        (b'{"a":1,"b":{"a":1,"c":2,"a":1}}', "field b.a comes twice in its object"),
-        (b'{"a":1.10,"a":1.10}', "field a comes twice in its object"),
+        (b'{"a":1,"b":{"a":1,"c":2,"a":1}}', "field b.a is repeated in its object"),
+        (b'{"a":1.10,"a":1.10}', "field a is repeated in its object"),
         (b'{"a":{"b":tru}}', "invalid literal, expected 'true' at column 11, in field a.b"),
         (b'{"a":1,\n"b":[2,}', "unexpected character, expected a JSON value at 2:8, in field b[1]"),
         (b"[1", "unexpected end of data at column 3, in field [0]"),
@@ -104,7 +104,7 @@ def test_values_are_the_same_at_any_depth_or_not(left: str, right: str, expected
         (b'{"a":{true:1}}', "unexpected character"),
     ],
 )
-def test_what_readers_do_not_agree_on_is_refused_by_the_name_of_the_field(document: bytes, told: str) -> None:
+def test_json_that_parsers_disagree_about_is_rejected_with_the_field(document: bytes, told: str) -> None:
     with pytest.raises(ValueError) as refused:
         load_json(document)
 

@@ -1,4 +1,4 @@
-"""client/group_member and producer: who gets which partitions, members' bytes, and where keys go."""
+"""Assignors, the bytes of members, the partitions of keys, and bootstrap addresses."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -43,14 +43,14 @@ def test_every_partition_goes_to_one_subscriber(
     ]
 
 
-def test_ranges_are_dealt_by_topic_and_turns_go_on_over_topics() -> None:
+def test_ranges_are_assigned_by_topic_and_round_robin_continues_over_topics() -> None:
     wishes, counts = {"a": ["t", "u"], "b": ["t", "u"]}, {"t": 3, "u": 1}
 
     assert assign_ranges(wishes, counts)["a"] == [("t", 0), ("t", 1), ("u", 0)]
     assert assign_round_robin(wishes, counts)["a"] == [("t", 0), ("t", 2)]
 
 
-def test_members_bytes_come_back() -> None:
+def test_members_bytes_survive_a_round_trip() -> None:
     partitions = [TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1)]
 
     assert decode_assignment(encode_assignment(partitions)) == partitions
@@ -59,7 +59,7 @@ def test_members_bytes_come_back() -> None:
 
 
 @pytest.mark.parametrize("cut", range(2, 12))
-def test_members_bytes_cut_short_are_refused(cut: int) -> None:
+def test_members_bytes_cut_short_are_rejected(cut: int) -> None:
     whole = encode_subscription(["orders"])
 
     with pytest.raises(KafkaError) as raised:
@@ -68,12 +68,12 @@ def test_members_bytes_cut_short_are_refused(cut: int) -> None:
     assert raised.value.code is ErrorCode.INVALID_REQUEST
 
 
-def test_members_bytes_with_a_huge_count_are_refused() -> None:
+def test_members_bytes_with_a_huge_count_are_rejected() -> None:
     with pytest.raises(KafkaError):
         decode_assignment(b"\x00\x00\x7f\xff\xff\xff")
 
 
-# What org.apache.kafka.common.utils.Utils.murmur2 of Apache Kafka 4.3.1 gives.
+# Results of org.apache.kafka.common.utils.Utils.murmur2 of Apache Kafka 4.3.1.
 @pytest.mark.parametrize(
     ("key", "hashed"),
     [
@@ -104,7 +104,7 @@ def test_bootstrap_addresses(text: str, addresses: list[tuple[str, int]]) -> Non
 
 
 @pytest.mark.parametrize("text", ["", ",", "a:b", "a:0", "a:65536", ":9092"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_address_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="address"):
         parse_bootstrap(text)
 

@@ -1,4 +1,4 @@
-"""Resets of offsets without a cluster: where each target goes, what cannot be, and the files of plans."""
+"""Resets of offsets without a cluster: each target, resets that are impossible, and the files of plans."""
 
 import pytest
 
@@ -61,8 +61,8 @@ def test_every_way_to_reset(target: Target, facts: PartitionFacts, after: int, i
     assert change.warning is None or change.warning.startswith("orders-0: ")
 
 
-def test_what_was_never_committed_cannot_be_shifted() -> None:
-    with pytest.raises(ValueError, match="orders-0 cannot be shifted: group g has no offset there"):
+def test_a_partition_without_a_commit_cannot_be_shifted() -> None:
+    with pytest.raises(ValueError, match="orders-0 cannot be shifted: group g has no committed offset there"):
         plan_reset("g", ShiftBy(1), {ORDERS: NEVER})
 
 
@@ -89,7 +89,7 @@ def test_topics_with_and_without_partitions(text: str, parsed: tuple[str, list[i
 @pytest.mark.parametrize(
     "text", ["", ":0", "orders:", "orders:a", "orders:-1", "orders:0:1", "orders:0,", "orders:99999999999"]
 )
-def test_what_names_no_partitions_is_refused(text: str) -> None:
+def test_invalid_partitions_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not TOPIC"):
         parse_partitions(text)
 
@@ -97,7 +97,7 @@ def test_what_names_no_partitions_is_refused(text: str) -> None:
 # ---- files ---------------------------------------------------------------------------------------
 
 
-def test_a_file_for_one_group_needs_not_name_it() -> None:
+def test_a_file_for_one_group_need_not_name_it() -> None:
     short = parse_plan("orders,0,5\norders,1,7\r\n\n", ["g"])
 
     assert short == {"g": {ORDERS: 5, TopicPartition("orders", 1): 7}}
@@ -137,7 +137,7 @@ def test_bad_lines_are_named(text: str, groups: list[str], words: str) -> None:
 
 
 @pytest.mark.parametrize("groups", [["g"], ["g", 'with "quotes", and commas']])
-def test_what_is_exported_can_be_read(groups: list[str]) -> None:
+def test_an_exported_file_can_be_read(groups: list[str]) -> None:
     changes = [Change(ORDERS, None, 3), Change(TopicPartition("payments", 2), 4, 2**62)]
 
     text = plan_text(dict.fromkeys(groups, changes))

@@ -1,4 +1,4 @@
-"""What is told of elections: those that took place, and those that failed."""
+"""The result of elections has those that took place and those that failed."""
 
 import asyncio
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ ELECTED, LED_BY_IT, FAILED = (TopicPartition("t", index) for index in range(3))
 
 
 def test_a_partition_that_is_led_as_it_should_be_did_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who leads is asked of a node, which may not have heard yet of the election before this one."""
+    """The leaders come from a node that may not have applied the previous election yet."""
     failure = KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "it is not in sync")
     errors = {LED_BY_IT: KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "it leads"), FAILED: failure}
 

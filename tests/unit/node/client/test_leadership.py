@@ -1,4 +1,4 @@
-"""Who shall lead: plans for one partition, for a broker that goes, and for one that is back."""
+"""Plans that change leaders: for one partition, for a broker that is drained, and for one that is back."""
 
 import pytest
 
@@ -31,11 +31,11 @@ def place(number: int) -> TopicPartition:
     return TopicPartition("t", number)
 
 
-def test_a_replica_that_shall_lead_comes_first_and_is_elected() -> None:
+def test_the_new_leader_comes_first_and_is_elected() -> None:
     assert plan_transfer(led(0, ALL), 2) == NewOrder(place(0), (2, 0, 1), elects=True)
 
 
-def test_who_leads_already_is_only_made_the_preferred_one() -> None:
+def test_the_current_leader_only_becomes_the_preferred_one() -> None:
     assert plan_transfer(led(0, ALL, leader=2), 2) == NewOrder(place(0), (2, 0, 1), elects=False)
 
 
@@ -47,7 +47,9 @@ def test_who_leads_already_is_only_made_the_preferred_one() -> None:
         (led(0, ALL)._replace(is_moving=True), 1, "t-0 is being moved"),
     ],
 )
-def test_who_cannot_lead_is_told_why(one: LedPartition, leader: int, reason: str) -> None:
+def test_a_replica_that_cannot_lead_is_rejected_with_the_reason(
+    one: LedPartition, leader: int, reason: str
+) -> None:
     with pytest.raises(ValueError, match=reason):
         plan_transfer(one, leader)
 
@@ -57,7 +59,7 @@ def test_a_drained_broker_leads_nothing_and_is_preferred_nowhere() -> None:
 
     plan = plan_drain_of_leaders(partitions, 0, ALL)
 
-    # 2 leads less than 1 at first, so it gets the first one; then they are equal.
+    # 2 leads fewer than 1 at first, so it gets the first one; then they are equal.
     assert plan.orders == [
         NewOrder(place(0), (2, 1, 0), elects=True),
         NewOrder(place(1), (1, 2, 0), elects=False),
@@ -66,7 +68,7 @@ def test_a_drained_broker_leads_nothing_and_is_preferred_nowhere() -> None:
     assert plan.kept == []
 
 
-def test_leaders_are_dealt_out_evenly() -> None:
+def test_leaders_are_distributed_evenly() -> None:
     partitions = [led(number, ALL) for number in range(10)]
 
     plan = plan_drain_of_leaders(partitions, 0, ALL)
@@ -74,7 +76,7 @@ def test_leaders_are_dealt_out_evenly() -> None:
     assert sorted(one.replicas[0] for one in plan.orders) == [1] * 5 + [2] * 5
 
 
-def test_what_nobody_else_can_lead_stays_and_says_why() -> None:
+def test_a_partition_that_no_other_replica_can_lead_stays_with_the_reason() -> None:
     partitions = [
         led(0, (0,)),
         led(1, (0, 1), isr=(0,)),
@@ -130,7 +132,7 @@ def test_after_a_drain_and_a_return_leaders_are_as_even_as_before() -> None:
     assert [leaders.count(broker) for broker in ALL] == [10, 10, 10]
 
 
-def test_what_is_not_led_as_preferred() -> None:
+def test_partitions_that_are_not_led_as_preferred() -> None:
     partitions = [led(0, ALL), led(1, ALL, leader=1), led(2, ALL, leader=-1)]
 
     assert [one.partition.partition for one in not_led_as_preferred(partitions)] == [1, 2]

@@ -1,4 +1,4 @@
-"""Moments and durations in words; durations as java.time.Duration reads them."""
+"""Parsing and printing of times and durations; durations as in java.time.Duration."""
 
 import pytest
 
@@ -20,19 +20,19 @@ def test_moments(text: str, ms: int) -> None:
     assert parse_moment(text) == ms
 
 
-def test_every_millisecond_comes_back() -> None:
+def test_every_millisecond_survives_a_round_trip() -> None:
     for ms in range(1769860800000, 1769860801000):
         assert parse_moment(moment_text(ms)) == ms
 
 
 @pytest.mark.parametrize("ms", [2**63 - 1, -(2**63), 1_769_860_800_000_000])
-def test_a_moment_of_no_calendar_is_a_number(ms: int) -> None:
-    """A client that writes microseconds is as far off as that."""
+def test_a_time_beyond_the_calendar_is_a_number(ms: int) -> None:
+    """A client that writes microseconds is off by this much."""
     assert moment_text(ms) == f"{ms} ms"
 
 
 @pytest.mark.parametrize("text", ["", "soon", "12:00", "2026-13-01", "1769860800000", "2026-01-31T25:00:00"])
-def test_what_is_no_moment(text: str) -> None:
+def test_an_invalid_time_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not a date"):
         parse_moment(text)
 
@@ -62,6 +62,6 @@ def test_durations_of_java(text: str, ms: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "P", "PT", "P1DT", "1H", "P1H", "PT1D", "P1Y", "PT1H1H", "PT.5S", "P1D "]
 )
-def test_what_is_no_duration(text: str) -> None:
+def test_an_invalid_duration_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         parse_duration(text)

@@ -1,10 +1,10 @@
-"""The health that a node tells while it is cut off from the metadata quorum."""
+"""The health that a node reports while it is cut off from the metadata quorum."""
 
 from ottla.node.client.cluster_health import assess
 from ottla.node.wire.messages.describe_cluster import DescribeClusterBroker
 
 
-def test_an_old_picture_is_never_healthy_however_good_it_looks() -> None:
+def test_old_metadata_are_never_healthy() -> None:
     brokers = [DescribeClusterBroker(broker_id=one, host="h", port=1) for one in range(3)]
 
     healthy, old = assess(0, brokers, [], {}), assess(-1, brokers, [], {}, cut_off_since_ms=0)

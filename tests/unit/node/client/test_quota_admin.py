@@ -1,4 +1,4 @@
-"""Quotas as clients ask for them: entities in one order, filters, refusals by entity."""
+"""Requests about quotas: entities in one order, filters, errors by entity."""
 
 import asyncio
 
@@ -31,7 +31,7 @@ def test_quotas_come_by_entity_whatever_the_order_of_its_parts() -> None:
     assert only_asked(cluster).strict
 
 
-def test_a_login_without_the_right_hears_which_one() -> None:
+def test_an_error_about_rights_names_the_missing_right() -> None:
     answer = describe.DescribeClientQuotasResponse(
         error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None, entries=None
     )
@@ -53,7 +53,7 @@ def answered(*results: tuple[quota_admin.QuotaEntity, int]) -> alter.AlterClient
     )
 
 
-def test_quotas_are_set_and_removed_and_refusals_are_told_by_entity() -> None:
+def test_quotas_are_set_and_removed_and_errors_are_returned_by_entity() -> None:
     cluster = ScriptedCluster(answered((ANNA, 0), (BOTH, ErrorCode.INVALID_REQUEST)))
     changes = {ANNA: {"producer_byte_rate": 1.5, "request_percentage": None}, BOTH: {"no_such_key": 1.0}}
 

@@ -1,4 +1,4 @@
-"""Plans of reassignments: what kafka-reassign-partitions writes is read, what is no plan is refused."""
+"""Plans of reassignments: files of kafka-reassign-partitions are read, invalid ones are rejected."""
 
 import json
 from collections import Counter
@@ -35,12 +35,15 @@ def test_a_plan_is_read_as_it_is_written() -> None:
         ([{"topic": "a", "partition": 0, "replicas": []}], "are not a list of broker ids"),
         ([{"topic": "a", "partition": 0, "replicas": ["1"]}], "are not a list of broker ids"),
         ([{"topic": "a", "partition": 0, "replicas": [1, 1]}], "name a broker twice"),
-        ([{"topic": "a", "partition": 0, "replicas": [1]}] * 2, "a-0 stands there twice"),
-        ([{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": []}], "not as many as its replicas"),
+        ([{"topic": "a", "partition": 0, "replicas": [1]}] * 2, "a-0 is listed twice"),
+        (
+            [{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": []}],
+            "does not have as many log_dirs as replicas",
+        ),
         ([{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": ["/x"]}], "name a directory"),
     ],
 )
-def test_what_is_no_plan_is_refused(partitions: object, words: str) -> None:
+def test_an_invalid_plan_is_rejected(partitions: object, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         parse_plan(json.dumps({"version": 1, "partitions": partitions}).encode())
 
@@ -48,14 +51,14 @@ def test_what_is_no_plan_is_refused(partitions: object, words: str) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"[]", b"[" * 100_000, b'{"version": 2, "partitions": []}', b"\xff"]
 )
-def test_what_is_no_document_is_refused(content: bytes) -> None:
+def test_an_invalid_document_is_rejected(content: bytes) -> None:
     for parse in (parse_plan, parse_topics):
         with pytest.raises(ValueError, match="it is not"):
             parse(content)
 
 
-def test_topics_stand_once() -> None:
-    with pytest.raises(ValueError, match="topic a stands there twice"):
+def test_a_topic_is_listed_once() -> None:
+    with pytest.raises(ValueError, match="topic a is listed twice"):
         parse_topics(b'{"topics": [{"topic": "a"}, {"topic": "a"}]}')
     with pytest.raises(ValueError, match="has no topics"):
         parse_topics(b'{"topics": []}')

@@ -1,4 +1,4 @@
-"""How far a move is, from the sizes that brokers tell of their replicas."""
+"""The progress of a reassignment, from the sizes that brokers return for their replicas."""
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
@@ -17,20 +17,20 @@ def broker(broker_id: int, *sizes: int, is_future: bool = False) -> BrokerLogDir
     return BrokerLogDirs(broker_id, None, [LogDirView("/d", None, None, None, replicas)])
 
 
-def test_a_move_is_as_far_as_the_bytes_of_its_new_replicas() -> None:
+def test_progress_is_measured_by_the_bytes_of_new_replicas() -> None:
     [one] = progress_of({PLACE: MOVE}, {PLACE: 0}, [broker(0, 1000), broker(3, 1000), broker(4, 500)])
 
     assert (one.bytes_left, one.percent) == (500, 75.0)
     assert [copy.copied_bytes for copy in one.copies] == [1000, 500]
 
 
-def test_a_replica_that_is_not_begun_has_nothing() -> None:
+def test_a_replica_that_is_not_started_has_no_bytes() -> None:
     [one] = progress_of({PLACE: MOVE}, {PLACE: 0}, [broker(0, 1000), broker(3), broker(4)])
 
     assert (one.bytes_left, one.percent) == (2000, 0.0)
 
 
-def test_what_a_broker_does_not_tell_is_not_guessed() -> None:
+def test_unknown_sizes_are_not_guessed() -> None:
     silent = BrokerLogDirs(4, KafkaError(ErrorCode.NETWORK_EXCEPTION, "no"), [])
 
     [one] = progress_of({PLACE: MOVE}, {PLACE: 0}, [broker(0, 1000), broker(3, 1000), silent])

@@ -1,4 +1,4 @@
-"""The way of records into one partition: numbers, repetitions, and batches that are refused."""
+"""The lane of a partition: sequence numbers, retries, and batches that are rejected."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ GAP = KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a gap")
 
 
 def lane_with(*values: str, max_bytes: int = 10_000) -> tuple[Lane, list[PendingBatch]]:
-    """A lane, and the batch of each value."""
+    """Return a lane, and the batch of each value."""
     lane = Lane(PLACE)
     lane.identity = ProducerIdentity(7, 0)
     return lane, add(lane, *values, max_bytes=max_bytes)
@@ -37,7 +37,7 @@ def add(lane: Lane, *values: str, max_bytes: int = 10_000) -> list[PendingBatch]
 
 
 def sent(lane: Lane) -> tuple[list[str], int, int]:
-    """What is sent now: values, producer id, first sequence number."""
+    """Return the batch that is sent now: values, producer id, first sequence number."""
     content = lane.encode()
     header = read_header(content, 0)
     values = [(record.value or b"").decode() for record in iterate_records(memoryview(content))]
@@ -48,7 +48,7 @@ def refused(lane: Lane, error: KafkaError, **how: Any) -> int | None:
     return lane.failed(error, **{"is_answer": True, "can_wait": True, **how})
 
 
-def test_what_came_meanwhile_leaves_with_the_next_batch() -> None:
+def test_records_added_meanwhile_are_sent_with_the_next_batch() -> None:
     lane, [first] = lane_with("a")
 
     assert sent(lane) == (["a"], 7, 0)
@@ -81,7 +81,7 @@ def test_a_batch_is_sent_again_under_the_same_numbers(error: KafkaError, is_answ
     assert not batch.done.is_set()
 
 
-def test_a_batch_nobody_knows_of_ends_the_numbers_under_which_it_was_sent() -> None:
+def test_an_uncertain_batch_ends_its_sequence_numbers() -> None:
     lane, [batch] = lane_with("a")
     sent(lane)
     refused(lane, LOST, is_answer=False)
@@ -92,7 +92,7 @@ def test_a_batch_nobody_knows_of_ends_the_numbers_under_which_it_was_sent() -> N
     assert lane.identity is None and lane.needs_own_identity
 
 
-def test_a_batch_that_was_refused_for_sure_leaves_no_gap() -> None:
+def test_a_batch_that_was_certainly_rejected_leaves_no_gap() -> None:
     lane, [batch] = lane_with("a")
     sent(lane)
 
@@ -103,7 +103,7 @@ def test_a_batch_that_was_refused_for_sure_leaves_no_gap() -> None:
     assert sent(lane) == (["b"], 7, 0)
 
 
-def test_one_bad_record_does_not_keep_the_others_of_its_batch_out() -> None:
+def test_one_bad_record_does_not_reject_the_others_of_its_batch() -> None:
     lane, [batch, *_] = lane_with("a", "b", "bad", "d", "e")
     add(lane, "f", max_bytes=1)
     offset = 10
@@ -120,7 +120,7 @@ def test_one_bad_record_does_not_keep_the_others_of_its_batch_out() -> None:
     assert batch.done.is_set() and offset == 15
 
 
-def test_a_leader_that_lost_the_numbers_gets_new_ones() -> None:
+def test_a_leader_that_lost_the_sequence_numbers_gets_new_ones() -> None:
     lane, _ = lane_with("a")
     sent(lane)
     lane.stored(0, -1)
@@ -134,7 +134,7 @@ def test_a_leader_that_lost_the_numbers_gets_new_ones() -> None:
     assert sent(lane) == (["b"], 8, 0)
 
 
-def test_what_may_be_stored_is_not_stored_twice_under_new_numbers() -> None:
+def test_records_that_may_be_stored_are_not_sent_under_new_numbers() -> None:
     lane, [batch] = lane_with("a")
     sent(lane)
     refused(lane, LOST, is_answer=False)
@@ -144,7 +144,7 @@ def test_what_may_be_stored_is_not_stored_twice_under_new_numbers() -> None:
     assert batch.outcomes == [GAP]
 
 
-def test_a_batch_that_has_not_left_fails_when_its_time_is_over() -> None:
+def test_an_unsent_batch_fails_at_its_deadline() -> None:
     lane, [batch] = lane_with("a")
 
     assert refused(lane, KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "none"), can_wait=False) is not None
@@ -153,7 +153,7 @@ def test_a_batch_that_has_not_left_fails_when_its_time_is_over() -> None:
     assert lane.identity == ProducerIdentity(7, 0)
 
 
-def test_a_piece_in_doubt_goes_in_halves_only_when_the_leader_says_that_it_is_not_stored() -> None:
+def test_an_uncertain_piece_is_split_only_if_the_leader_has_not_stored_it() -> None:
     too_large = KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "too large")
     for says_so in (True, False):
         lane, [batch, *_] = lane_with("a", "b")

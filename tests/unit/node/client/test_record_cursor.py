@@ -1,4 +1,4 @@
-"""Readers take some records of batches that open into very many, in the memory of a piece."""
+"""Consumers read some records of batches that decompress into very many, with bounded memory."""
 
 import asyncio
 import threading
@@ -39,7 +39,7 @@ def batch(base_offset: int, count: int, **more: Any) -> bytes:
 
 
 class Logs:
-    """A cluster of one node that answers with all of a log, from the batch with the offset on."""
+    """A cluster of one node that returns a whole log, from the batch with the offset on."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, logs: Mapping[TopicPartition, bytes]) -> None:
         self.logs = logs
@@ -95,7 +95,7 @@ def test_records_of_many_mib_are_taken_some_at_a_time(monkeypatch: pytest.Monkey
     assert sizes == [4] * 15
 
 
-def test_what_a_round_takes_of_all_partitions_together_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_is_bounded_over_all_partitions_together(monkeypatch: pytest.MonkeyPatch) -> None:
     large = bytes(build_batch([(None, b"\0" * (3 * MIB), 0, ())], compression=Compression.ZSTD))
     partitions = [TopicPartition("t", number) for number in range(10)]
     consumer = Logs(monkeypatch, dict.fromkeys(partitions, large)).consumer(max_record_bytes=4 * MIB)
@@ -109,7 +109,7 @@ def test_what_a_round_takes_of_all_partitions_together_is_bounded(monkeypatch: p
     assert {one for those in rounds for one in those} == set(partitions)
 
 
-def test_what_is_left_of_a_batch_comes_in_the_next_rounds_without_another_fetch(
+def test_the_rest_of_a_batch_is_returned_by_the_next_rounds_without_another_fetch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     logs = Logs(monkeypatch, {A: batch(0, 250) + batch(250, 50), B: batch(7, 1)})
@@ -123,10 +123,10 @@ def test_what_is_left_of_a_batch_comes_in_the_next_rounds_without_another_fetch(
 
     assert found == {A: list(range(5, 300)), B: [7]}
     assert [sorted(positions) for positions, _ in logs.asked] == [[A, B], [B], [B]]
-    assert logs.asked[1][1] == 0  # nothing is waited for while something is left
+    assert logs.asked[1][1] == 0  # the fetch does not wait while records are left
 
 
-def test_a_caller_that_goes_elsewhere_is_given_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_caller_that_seeks_gets_the_records_there(monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = Logs(monkeypatch, {A: batch(0, 300)}).consumer(max_records=100)
     consumer.positions = {A: 0}
     asyncio.run(consumer.fetch())
@@ -137,7 +137,9 @@ def test_a_caller_that_goes_elsewhere_is_given_what_is_there(monkeypatch: pytest
     assert [record.offset for record in records] == list(range(290, 300))
 
 
-def test_records_before_a_broken_place_are_given_and_then_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_before_a_damaged_batch_are_returned_and_then_the_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     broken = bytearray(batch(3, 2))
     broken[-1] ^= 1
     consumer = Logs(monkeypatch, {A: batch(0, 3) + bytes(broken)}).consumer()
@@ -151,7 +153,7 @@ def test_records_before_a_broken_place_are_given_and_then_the_error(monkeypatch:
     assert consumer.problems[A].code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_the_way_to_an_offset_is_gone_in_turns() -> None:
+def test_skipping_to_an_offset_is_split_into_turns() -> None:
     cursor = RecordCursor(memoryview(bomb()), (), COUNT - 1)
 
     found = list(cursor)
@@ -160,9 +162,9 @@ def test_the_way_to_an_offset_is_gone_in_turns() -> None:
     assert cursor.position == COUNT
 
 
-def test_a_cursor_that_nobody_reads_is_given_back_at_once() -> None:
+def test_an_unused_cursor_is_freed_at_once() -> None:
     class Received(bytearray):
-        """Bytes that can be referred to weakly."""
+        """Bytes that support weak references."""
 
     received = Received(batch(0, 5))
     gone = weakref.ref(received)
@@ -176,7 +178,7 @@ def test_a_cursor_that_nobody_reads_is_given_back_at_once() -> None:
     assert gone() is None
 
 
-def test_readers_remember_no_more_of_a_batch_than_its_usual_window() -> None:
+def test_consumers_keep_no_more_of_a_batch_than_its_usual_window() -> None:
     record = bytearray()
     append_record(record, timestamp_delta=0, offset_delta=0, key=None, value=bytes(MIB))
     large = zstandard.ZstdCompressionParameters.from_level(3, window_log=27)
@@ -211,7 +213,7 @@ def test_records_are_opened_where_the_client_says(monkeypatch: pytest.MonkeyPatc
     assert threads and threading.get_ident() not in threads, "it pauses, in another thread"
 
 
-def test_what_is_opened_in_a_pool_ends_with_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opening_in_a_pool_ends_with_its_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
     logs = Logs(monkeypatch, {A: bomb(number=15_000_000)})
     pauses: list[float] = []
 
@@ -239,7 +241,7 @@ def test_what_is_opened_in_a_pool_ends_with_its_reader(monkeypatch: pytest.Monke
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
 
-        await pool.submit_for("192.0.2.2", 2, lambda pause: None)  # the one thread is free again
+        await pool.submit_for("192.0.2.2", 2, lambda pause: None)  # the only thread is free again
 
         pool.close()
 

@@ -1,4 +1,4 @@
-"""The consumer of share groups against a leader and a coordinator that are played."""
+"""The consumer of share groups against a fake leader and coordinator."""
 
 import asyncio
 import time
@@ -27,12 +27,12 @@ LOCK_MS = 1_000
 
 
 class Node:
-    """A broker of the test: the coordinator of the group, and the leader of `orders-0`."""
+    """A fake broker: the coordinator of the group, and the leader of `orders-0`."""
 
     def __init__(self, node_id: int = 1) -> None:
         self.node_id = node_id
         self.asked: list[Any] = []
-        self.log: list[int] = []  # offsets to give
+        self.log: list[int] = []  # offsets to return
         self.acknowledged: list[tuple[int, int, int]] = []
         self.renewed: list[tuple[int, int]] = []
         self.heartbeat_error = self.fetch_error = self.acknowledge_error = 0
@@ -154,7 +154,7 @@ def offsets(records: list[Any]) -> list[int]:
 
 
 def test_each_record_is_acknowledged_by_itself_and_neighbours_in_one_range() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = Node()
         node.log = [0, 1, 2, 3]
         consumer = consumer_of(Cluster(node))
@@ -170,11 +170,11 @@ def test_each_record_is_acknowledged_by_itself_and_neighbours_in_one_range() -> 
         assert await consumer.commit() == []
         assert node.acknowledged == [(0, 1, 1), (2, 2, 2), (3, 3, 3)]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_session_names_its_partitions_once_and_counts_its_requests() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = Node()
         consumer = consumer_of(Cluster(node))
         for _ in range(3):
@@ -189,11 +189,11 @@ def test_a_session_names_its_partitions_once_and_counts_its_requests() -> None:
         closing, leaving = node.asked[-2:]
         assert (closing.share_session_epoch, leaving.member_epoch) == (-1, -1)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_no_more_records_are_asked_for_than_are_wanted() -> None:
-    async def story() -> None:
+def test_no_more_records_are_requested_than_wanted() -> None:
+    async def scenario() -> None:
         node = Node()
         node.log = list(range(9))
         consumer = consumer_of(Cluster(node))
@@ -201,7 +201,7 @@ def test_no_more_records_are_asked_for_than_are_wanted() -> None:
         assert offsets(await consumer.poll(2)) == [0, 1]
         assert (node.fetches()[0].max_records, node.fetches()[0].share_acquire_mode) == (2, 1)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_no_more_records_are_asked_for_than_are_wanted() -> None:
 def test_a_session_that_is_lost_is_opened_again_and_old_records_are_not_acknowledged(
     error: ErrorCode,
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = Node()
         node.log = [0]
         consumer = consumer_of(Cluster(node))
@@ -229,11 +229,11 @@ def test_a_session_that_is_lost_is_opened_again_and_old_records_are_not_acknowle
         assert [(one.share_session_epoch, len(one.topics)) for one in node.fetches()] == [(0, 1)]
         assert not node.acknowledged
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_an_acknowledgement_that_came_too_late_is_told() -> None:
-    async def story() -> None:
+def test_a_late_acknowledgement_is_reported() -> None:
+    async def scenario() -> None:
         node = Node()
         node.log = [4, 5]
         consumer = consumer_of(Cluster(node))
@@ -246,11 +246,11 @@ def test_an_acknowledgement_that_came_too_late_is_told() -> None:
         assert (lost.range.first, lost.range.last, lost.error.code) == (4, 5, ErrorCode.INVALID_RECORD_STATE)
         assert await consumer.commit() == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_leader_that_an_answer_names_is_asked_next() -> None:
-    async def story() -> None:
+def test_a_leader_that_a_response_names_is_asked_next() -> None:
+    async def scenario() -> None:
         old, new = Node(1), Node(2)
         new.log = [7]
         old.partition_error, old.new_leader = ErrorCode.NOT_LEADER_OR_FOLLOWER, 2
@@ -263,17 +263,17 @@ def test_a_leader_that_an_answer_names_is_asked_next() -> None:
         assert cluster.refreshed == refreshed
         assert [one.partitions for one in old.fetches()[1].forgotten_topics_data] == [[0]]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_fenced_member_joins_again_by_its_name() -> None:
-    async def story() -> None:
+def test_a_fenced_member_joins_again_under_its_id() -> None:
+    async def scenario() -> None:
         node = Node()
         node.log = [0]
         consumer = consumer_of(Cluster(node))
         await consumer.member.heartbeat()
         member_id = consumer.member.member_id
-        await asyncio.sleep(0.11)  # the shortest time between two heartbeats
+        await asyncio.sleep(0.11)  # the minimum interval of heartbeats
         node.heartbeat_error = ErrorCode.FENCED_MEMBER_EPOCH
 
         await consumer.member.heartbeat()
@@ -283,14 +283,14 @@ def test_a_fenced_member_joins_again_by_its_name() -> None:
         assert {one.member_id for one in beats} == {member_id}
         assert [one.subscribed_topic_names for one in beats] == [["orders"], None, ["orders"]]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(("version", "renewed"), [(2, [(0, 1)]), (1, [])])
-def test_locks_of_what_is_held_are_renewed_at_half_of_their_time(
+def test_locks_of_held_records_are_renewed_at_half_of_their_time(
     version: int, renewed: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = Node()
         node.log, node.version = [0, 1], version
         consumer = consumer_of(Cluster(node))
@@ -305,15 +305,15 @@ def test_locks_of_what_is_held_are_renewed_at_half_of_their_time(
 
         assert node.renewed == renewed
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_a_refusal_that_will_not_pass_ends_it() -> None:
-    async def story() -> None:
+def test_an_error_that_is_not_retriable_is_raised() -> None:
+    async def scenario() -> None:
         node = Node()
         node.partition_error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         with pytest.raises(KafkaError) as caught:
             await consumer_of(Cluster(node)).poll()
         assert caught.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
-    asyncio.run(story())
+    asyncio.run(scenario())

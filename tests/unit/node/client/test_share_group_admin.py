@@ -1,4 +1,4 @@
-"""Share groups as commands see them: views, start offsets, lags, and how they are changed."""
+"""Requests about share groups: descriptions, start offsets, lags, and their changes."""
 
 import asyncio
 import json
@@ -79,7 +79,7 @@ UNKNOWN = DescribeGroupsResponse(
 )
 
 
-def test_a_group_that_is_no_classic_one_is_described_as_a_share_group() -> None:
+def test_a_group_that_is_not_classic_is_described_as_a_share_group() -> None:
     view = asyncio.run(group_admin.describe_group(Coordinator(UNKNOWN, group()).client(), "g"))
 
     assert (view.group_type, view.state, view.assignor, view.epoch) == ("share", "Stable", "simple", 4)
@@ -89,7 +89,7 @@ def test_a_group_that_is_no_classic_one_is_described_as_a_share_group() -> None:
     ]
 
 
-def test_a_group_that_nobody_knows_is_not_found() -> None:
+def test_an_unknown_group_is_not_found() -> None:
     cluster = Coordinator(UNKNOWN, group(ErrorCode.GROUP_ID_NOT_FOUND))
     with pytest.raises(KafkaError) as caught:
         asyncio.run(group_admin.describe_group(cluster.client(), "g"))
@@ -126,7 +126,7 @@ def test_partitions_that_were_never_read_have_no_start() -> None:
     assert not only_asked(cluster).include_in_flight
 
 
-def test_what_is_in_flight_is_asked_for_and_told() -> None:
+def test_records_in_flight_are_requested_and_returned() -> None:
     state = InFlightState(acquired=3)
     one = described.DescribeShareGroupOffsetsResponsePartition(
         partition_index=0, start_offset=5, leader_epoch=2, lag=7, in_flight=state
@@ -144,7 +144,7 @@ def test_what_is_in_flight_is_asked_for_and_told() -> None:
     assert only_asked(cluster).groups[0].topics is None
 
 
-def test_start_offsets_are_set_and_a_refusal_of_one_is_told() -> None:
+def test_start_offsets_are_set_and_an_error_of_one_is_raised() -> None:
     answers = [
         AlterShareGroupOffsetsResponsePartition(partition_index=0),
         AlterShareGroupOffsetsResponsePartition(
@@ -162,7 +162,7 @@ def test_start_offsets_are_set_and_a_refusal_of_one_is_told() -> None:
     assert [(one.partition_index, one.start_offset) for one in asked.partitions] == [(0, 1), (1, 2)]
 
 
-def test_each_topic_that_is_forgotten_has_its_answer() -> None:
+def test_each_deleted_topic_has_its_answer() -> None:
     answers = [
         DeleteShareGroupOffsetsResponseTopic(topic_name="a", topic_id=bytes(16)),
         DeleteShareGroupOffsetsResponseTopic(
@@ -179,15 +179,15 @@ def test_each_topic_that_is_forgotten_has_its_answer() -> None:
 @pytest.mark.parametrize(
     ("offset", "lag", "in_flight", "told"),
     [
-        (5, 7, None, (5, 7)),  # the coordinator knows
+        (5, 7, None, (5, 7)),  # the coordinator has the lag
         (5, 7, InFlightState(start_offset=9, acknowledged=1), (5, 7)),
         (None, None, InFlightState(start_offset=3, acknowledged=2, archived=1), (3, 14)),
         (None, None, None, (None, None)),
-        (6, None, InFlightState(start_offset=6), (6, None)),  # a server that tells no lag
+        (6, None, InFlightState(start_offset=6), (6, None)),  # a server that returns no lag
         (None, None, InFlightState(start_offset=99), (99, 0)),
     ],
 )
-def test_before_anything_is_acknowledged_the_leader_knows_the_lag(
+def test_before_the_first_acknowledgement_the_leader_has_the_lag(
     monkeypatch: pytest.MonkeyPatch,
     offset: int | None,
     lag: int | None,
@@ -231,7 +231,7 @@ def test_several_members_read_a_partition(capsys: pytest.CaptureFixture[str]) ->
     ]
 
 
-def test_what_a_partition_has_in_flight_stands_beside_its_lag(capsys: pytest.CaptureFixture[str]) -> None:
+def test_records_in_flight_are_printed_beside_the_lag(capsys: pytest.CaptureFixture[str]) -> None:
     view = asyncio.run(group_admin.describe_group(Coordinator(UNKNOWN, group()).client(), "g"))
     held = InFlightRange(
         first_offset=5, last_offset=5, delivery_count=4, state=1, member_id="m1", lock_left_ms=12_340

@@ -1,4 +1,4 @@
-"""A node that is gone leads nothing any more: who leads is asked again before the next attempt."""
+"""A node that is gone leads nothing: leaders are looked up again before the next attempt."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Transactions are looked for where somebody leads; where nobody does is told."""
+"""Transactions are searched at the leaders; partitions without one are reported."""
 
 import asyncio
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ VIEW = TransactionView("t", "PrepareAbort", 7, 3, 60_000, 1, [A0, A1, GONE], "h:
 
 
 class Cluster:
-    """A client to which each look at the metadata shows the next leader of a-1; the last one stays."""
+    """A client whose successive metadata show the next leader of a-1; the last one stays."""
 
     def __init__(self, *leaders: int) -> None:
         self.leaders = list(leaders)
@@ -39,7 +39,7 @@ class Cluster:
 
 @pytest.fixture(autouse=True)
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[TopicPartition]:
-    """The partitions whose leaders were asked; all have the same transaction open."""
+    """Return the partitions whose leaders were asked; all have the same open transaction."""
     found: list[TopicPartition] = []
 
     async def describe(_: Any, partitions: Any, **__: Any) -> dict[TopicPartition, list[ProducerView]]:
@@ -67,11 +67,11 @@ def leaders(cluster: Cluster) -> dict[TopicPartition, int]:
     return asyncio.run(txn_admin.leaders_of(cluster, [A0, A1, GONE]))  # type: ignore[arg-type]
 
 
-def test_a_new_leader_is_waited_for() -> None:
+def test_a_new_leader_is_awaited() -> None:
     assert leaders(Cluster(NO_LEADER, NO_LEADER, 1)) == {A0: 2, A1: 1}
 
 
-def test_one_that_does_not_come_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_leader_is_not_awaited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ask_leaders, "ELECTION_S", 0)
 
     assert leaders(Cluster(NO_LEADER)) == {A0: 2, A1: NO_LEADER}
@@ -88,7 +88,7 @@ def test_a_transaction_is_shown_where_it_has_a_leader(
     assert asked == [A0]
 
 
-def test_what_hangs_is_found_where_somebody_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_transactions_are_found_in_partitions_with_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ask_leaders, "ELECTION_S", 0)
     where: dict[str, Any] = {"topics": None, "broker_id": None, "longer_than_ms": 0}
 

@@ -1,4 +1,4 @@
-"""SCRAM users as clients ask for them: keys that log in, changes that are refused or answered twice."""
+"""Requests about SCRAM users: keys that log in, changes that are rejected or answered twice."""
 
 import asyncio
 
@@ -36,7 +36,7 @@ def altered(
     return AlterUserScramCredentialsResponse(results=[result])
 
 
-def test_users_come_sorted_with_their_mechanisms_and_those_that_are_not_there_are_left_out() -> None:
+def test_users_are_sorted_with_their_mechanisms_and_missing_ones_are_left_out() -> None:
     infos = [CredentialInfo(mechanism=SHA_512, iterations=8192), CredentialInfo(mechanism=1, iterations=4096)]
     cluster = ScriptedCluster(
         described(
@@ -52,7 +52,7 @@ def test_users_come_sorted_with_their_mechanisms_and_those_that_are_not_there_ar
     assert [one.name for one in only_asked(cluster).users] == ["bob", "nobody", "anna"]
 
 
-def test_no_names_are_nobody_and_none_is_everybody() -> None:
+def test_no_names_select_no_user_and_none_selects_all() -> None:
     cluster = ScriptedCluster(described())
 
     assert asyncio.run(user_admin.list_users(cluster.client(), [])) == [] and not cluster.asked
@@ -61,7 +61,7 @@ def test_no_names_are_nobody_and_none_is_everybody() -> None:
 
 
 @pytest.mark.parametrize("said", [None, "Cluster authorization failed."])
-def test_a_login_without_the_right_hears_which_one(said: str | None) -> None:
+def test_an_error_about_rights_names_the_missing_right(said: str | None) -> None:
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     answer = DescribeUserScramCredentialsResponse(error_code=code, error_message=said)
 
@@ -71,7 +71,7 @@ def test_a_login_without_the_right_hears_which_one(said: str | None) -> None:
     assert raised.value.code is code
 
 
-def test_the_words_of_a_server_that_names_the_right_are_kept() -> None:
+def test_the_message_of_a_server_that_names_the_right_is_kept() -> None:
     said = "User:bob from 10.0.0.1 needs ALTER permission on the cluster."
     cluster = ScriptedCluster(altered(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, said))
 
@@ -81,7 +81,7 @@ def test_the_words_of_a_server_that_names_the_right_are_kept() -> None:
 
 
 def test_the_keys_of_a_password_are_those_of_rfc_7677() -> None:
-    """The example of RFC 7677, section 3; its server signature is made of these keys."""
+    """The example of RFC 7677, section 3; its server signature is derived from these keys."""
     import base64
     import hashlib
     import hmac
@@ -105,15 +105,15 @@ def test_each_password_has_a_salt_of_its_own_and_none_is_shown() -> None:
     assert "secret)" in repr(one) and repr(one.salted_password) not in repr(one)
 
 
-def test_names_and_passwords_are_taken_as_they_are_as_by_kafka() -> None:
-    """SASLprep would make these two the same password."""
+def test_names_and_passwords_are_used_unchanged_as_in_kafka() -> None:
+    """SASLprep would map these two to the same password."""
     composed = user_admin.upsertion("a=b,c", "\u00e9", SHA_256, 4096, b"salt")
     decomposed = user_admin.upsertion("a=b,c", "e\u0301", SHA_256, 4096, b"salt")
 
     assert composed.name == "a=b,c" and composed.salted_password != decomposed.salted_password
 
 
-def test_changes_that_are_refused_are_told_by_user() -> None:
+def test_rejected_changes_are_returned_by_user() -> None:
     cluster = ScriptedCluster(altered(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"))
     change = user_admin.upsertion("anna", "secret", SHA_512, 1)
 
@@ -126,7 +126,7 @@ def test_changes_that_are_refused_are_told_by_user() -> None:
 
 
 @pytest.mark.parametrize("first", [LOST, altered(ErrorCode.NOT_CONTROLLER)])
-def test_a_deletion_that_was_made_without_our_hearing_of_it_is_a_success(first: object) -> None:
+def test_a_deletion_whose_response_was_lost_is_a_success(first: object) -> None:
     cluster = ScriptedCluster(first, altered(ErrorCode.RESOURCE_NOT_FOUND))
     gone = [user_admin.deletion("anna", SHA_512)]
 
@@ -142,7 +142,7 @@ def test_a_mechanism_is_written_as_clients_write_it() -> None:
 
 
 @pytest.mark.parametrize("said", ["User:bob from 10.0.0.1 needs DESCRIBE permission on the cluster.", None])
-def test_who_looks_in_order_to_change_something_hears_of_the_right_to_change_it(said: str | None) -> None:
+def test_a_look_up_for_a_change_names_the_right_to_change(said: str | None) -> None:
     answer = DescribeUserScramCredentialsResponse(
         error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=said
     )

@@ -187,6 +187,7 @@ ROUTES_FOR_EVERYBODY_BECAUSE: Final[Mapping[str, str]] = {
     "createKafkaTopic": _TOPICS,
     "updatePartitionCountKafkaTopic": _TOPICS,
     "deleteKafkaTopic": _TOPICS,
+    "trimTopic": _TOPICS,
     "updateKafkaTopicConfig": _TOPICS,
     "deleteKafkaTopicConfig": _TOPICS,
     "updateKafkaTopicConfigBatch": _TOPICS,

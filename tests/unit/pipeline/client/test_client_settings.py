@@ -231,7 +231,7 @@ def test_settings_of_a_protocol_that_is_not_chosen_have_no_effect() -> None:
 
     assert settings.without_effect == ("sasl.jaas.config",)
     assert why_idle("sasl.jaas.config", "PLAINTEXT") == "kafka.security.protocol is PLAINTEXT"
-    assert why_idle("ssl.trustmanager.algorithm", "SSL").startswith("OpenSSL")
+    assert why_idle("ssl.trustmanager.algorithm", "SSL").startswith("this client uses OpenSSL")
     assert why_idle("batch.size", "SSL") == "is a setting of the sink"
 
 
