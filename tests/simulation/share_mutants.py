@@ -366,7 +366,7 @@ def no_start_offset_is_set_back(patch: Patch) -> None:
     patch.setattr(write_state, "_initialize", at_least_as_before)
 
 
-@mutant(WITH_ALL_TRAITS, 243)
+@mutant(WITH_RESETS, 11)
 def a_leader_writes_on_into_a_state_that_has_begun_anew(patch: Patch) -> None:
     _unchecked(patch, WriteState, "_is_of_this_incarnation")
 
