@@ -1,4 +1,4 @@
-"""Limits and filters of requests about ACLs, and their refusal where there is no authorizer."""
+"""Limits and filters of requests about ACLs, and their rejection if there is no authorizer."""
 
 from typing import Final, Protocol
 
@@ -8,12 +8,12 @@ from ottla.metadata_raft.acl import MAX_PRINCIPAL_CHARACTERS
 from ottla.metadata_raft.commands import AclFilterFields
 from ottla.node.services import Services
 
-# Names of resources and hosts are ids like others; the subject of a certificate may be longer.
+# Names of resources and hosts have the limit of other ids; the subject of a certificate may be longer.
 PRINCIPAL: Final = FieldLimit(4 * MAX_PRINCIPAL_CHARACTERS, ErrorCode.INVALID_REQUEST)
 
 
 class FilterOfRequest(Protocol):
-    """A filter as DescribeAcls and DeleteAcls have it."""
+    """A filter of DescribeAcls and DeleteAcls."""
 
     @property
     def resource_type_filter(self) -> int: ...
@@ -32,7 +32,7 @@ class FilterOfRequest(Protocol):
 
 
 def filter_fields(asked: FilterOfRequest) -> AclFilterFields:
-    """Return the filter in the words of commands."""
+    """Return the filter as the controller's commands have it."""
     return AclFilterFields(
         resource_type=asked.resource_type_filter,
         resource_name=asked.resource_name_filter,
@@ -45,6 +45,6 @@ def filter_fields(asked: FilterOfRequest) -> AclFilterFields:
 
 
 def check_authorizer(services: Services, reason: str) -> None:
-    """Raise SECURITY_DISABLED where no client is refused by ACLs, which would protect nothing."""
+    """Raise SECURITY_DISABLED if there is no authorizer: ACLs would protect nothing."""
     if not services.has_authorizer:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, reason)

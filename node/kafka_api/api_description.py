@@ -1,4 +1,4 @@
-"""The description that each API's module has beside `handle`: versions, limits, how a request is refused."""
+"""The description of an API that its module has beside `handle`: versions, rights, limits, errors."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -14,25 +14,25 @@ from ottla.node.net.answers import Pending, Result, Run
 from ottla.node.services import Services
 from ottla.node.wire.request_limits import RequestLimits
 
-# A request of more bytes is read and answered beside the loop, however few its elements.
+# A larger request is decoded and answered beside the loop, however few its elements.
 SMALL_REQUEST_BYTES: Final = 131_072
-ANY_BYTES: Final = sys.maxsize  # where nothing is copied but names
+ANY_BYTES: Final = sys.maxsize  # for APIs that copy nothing but names
 
 
 class RepeatedRequests(Protocol):
-    """Serves requests of one version that begin like an earlier one, without decoding the same again."""
+    """Serves requests of one version that begin like an earlier one, without decoding that part again."""
 
     def serve(
         self, frame: memoryview, correlation_id: int, connection: ConnectionInfo
     ) -> bytes | Pending | Result[Any]:
-        """Return the answer to one request; None where the handler is to answer it."""
+        """Return the answer to one request; None if the handler has to answer it."""
         ...
 
     def serve_run(self, view: memoryview, position: int, end: int, access: Access) -> Run | None:
-        """Serve at once the first requests in `view`, from that whose size stands at `position`.
+        """Serve at once the first requests in `view`, starting with the one whose size is at `position`.
 
-        None where there are not two of them, or the handler is to answer the first, as where `access` is not
-        known to allow it.
+        Return None if there are fewer than two of them or if the handler has to answer the first one, for
+        example because `access` is not known to allow it.
         """
         ...
 
@@ -45,15 +45,15 @@ class RepeatedRequests(Protocol):
         result: Result[Any],
         prefix_bytes: int,
     ) -> None:
-        """Note how a request begins to which the handler gave this result."""
+        """Remember how a request began that the handler answered with this result."""
         ...
 
 
 class Echo(NamedTuple):
-    """Elements of the request's array `source` (behind a dot: arrays in it) in the response's `target`.
+    """Copies elements of the request's array `source` (nested arrays after dots) to the response's `target`.
 
-    `names` are the fields that they share, or `SOURCE>TARGET`. Of an array of plain values, the name of the
-    field that becomes the value.
+    `names` are the fields that both have, or `SOURCE>TARGET`. For an array of plain values it is the name of
+    the field that gets the value.
     """
 
     source: str
@@ -67,21 +67,21 @@ PARTITION_INDEXES: Final = Echo("partition_indexes", "partitions", ("partition_i
 
 
 class Asks(NamedTuple):
-    """The rights that an API asks for before it serves a client.
+    """The rights that an API requires before it serves a client.
 
-    `of_cluster` is asked by the dispatcher, which refuses the request as a whole; `or_of_cluster` is as good.
-    `by_handler` is asked by the handler, of the resources that the request names; of some of these one is
-    enough.
+    The dispatcher checks `of_cluster` and rejects the request as a whole; the right `or_of_cluster` is
+    sufficient too. The handler checks `by_handler` for the resources that the request names; for some of
+    these one of several rights is enough.
     """
 
     of_cluster: AclOperation | None = None
     by_handler: tuple[tuple[AclOperation, ResourceType], ...] = ()
     or_of_cluster: AclOperation | None = None
-    is_for_peers: bool = False  # asks whether the client has proven to be a node of the cluster
+    is_for_peers: bool = False  # the client must have proven to be a node of the cluster
 
     @property
     def one_of_cluster(self) -> tuple[AclOperation, ...]:
-        """The rights on the cluster of which a client needs one, in the order in which they are asked."""
+        """The rights on the cluster, in the order of the checks; a client needs one of them."""
         return tuple(one for one in (self.of_cluster, self.or_of_cluster) if one is not None)
 
 
@@ -93,11 +93,11 @@ PEERS_ONLY: Final = Asks(is_for_peers=True)
 class ApiDescription:
     """One API as this node serves it.
 
-    `asks` are the rights that a client needs. `versions` are the first and the last that are served;
-    `unstable_version` is the last one where versions that are not final are served, too. `decoder_of` makes,
-    of the decoder of a version, one that reads requests of one shape its own way; `repeated_of` makes what
-    serves requests that begin like an earlier one, past decoder and handler. `old_ids` are texts that may
-    name what is older than their limit.
+    `asks` are the rights that a client needs. `versions` are the first and the last version that are served;
+    `unstable_version` is the last one if versions that are not final are served too. `decoder_of` wraps the
+    decoder of a version in one that reads requests of one shape in its own way; `repeated_of` makes the
+    object that serves requests that begin like an earlier one without decoder and handler. `old_ids` are
+    fields that may name groups and transactional ids older than their limit.
     """
 
     versions: tuple[int, int]
@@ -107,12 +107,13 @@ class ApiDescription:
     old_ids: tuple[str, ...] = ()
     decoder_of: Callable[[int, Decoder[Any]], Decoder[Any]] | None = None
     repeated_of: Callable[[Services, int, RequestCounters], RepeatedRequests] | None = None
-    # Of an API some versions of whose response have no error at the top: the elements that bear it. Of arrays
-    # that a version lacks, nothing.
+    # For an API whose response has no top-level error code in some versions: the elements that get it. Arrays
+    # that a version lacks are skipped.
     echoes: Sequence[Echo] = ()
     # Other nodes need it to start, so it is served while clients still wait, and gets `QuorumServices`.
     is_served_early: bool = False
-    # So a large request ends at its next step once its client has gone. (Metadata may create topics.)
+    # If True, a large request stops at its next step when its client has disconnected. (Metadata may create
+    # topics.)
     changes_nothing: bool = False
     small_bytes: int = SMALL_REQUEST_BYTES
-    counts_followers: bool = False  # also apart, as Kafka does
+    counts_followers: bool = False  # requests of followers are also counted separately, as in Kafka

@@ -1,6 +1,6 @@
-"""The operations that a client may do with a resource, as responses have them.
+"""The operations that a client may do on a resource, as responses encode them.
 
-Bit n stands for the operation that `AclOperation` numbers n; -2^31 means that nobody asked.
+Bit n stands for the operation with number n in `AclOperation`; -2^31 means that the client did not ask.
 """
 
 from typing import Final
@@ -12,15 +12,15 @@ NOT_ASKED: Final = -(2**31)
 
 
 def of_topic(access: Access, name: str) -> int:
-    """Return what the client may do with a topic, one that exists or not."""
+    """Return the operations that the client may do on a topic, which need not exist."""
     return access.allowed_operations(ResourceType.TOPIC, name)
 
 
 def of_group(access: Access, group_id: str) -> int:
-    """Return what the client may do with a group."""
+    """Return the operations that the client may do on a group."""
     return access.allowed_operations(ResourceType.GROUP, group_id)
 
 
 def of_cluster(access: Access) -> int:
-    """Return what the client may do with the cluster."""
+    """Return the operations that the client may do on the cluster."""
     return access.allowed_operations(ResourceType.CLUSTER, CLUSTER_NAME)

@@ -1,8 +1,8 @@
-"""The changes of the cluster that clients ask for, read from requests and their answers for the audit log.
+"""The changes of the cluster in requests and their responses, for the audit log.
 
-One line of the table for each API that changes the cluster itself; what clients do all the time (records,
-groups, transactions) is none. The names of settings and quotas are told, never their values, and of users
-never more than the name and the mechanism.
+The table has a line for each API that changes the cluster itself; the records, groups and transactions of
+ordinary clients are not changes. Of settings and quotas the names are logged, never the values, and of users
+only the name and the mechanism.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -64,9 +64,10 @@ if TYPE_CHECKING:  # messages are loaded when they are first needed
     from ottla.node.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
     from ottla.node.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
-DEFAULT_NAME: Final = "<default>"  # of the entity that stands for all others, as Kafka's tools write it
+DEFAULT_NAME: Final = "<default>"  # the entity that stands for all others, in the notation of Kafka's tools
 MAX_NAMES: Final = 50  # in a detail
-MAX_LOOKED_AT: Final = 4_096  # partitions of a topic or a group, for the first error: a turn must be short
+# Partitions of a topic or a group searched for the first error: a turn must be short.
+MAX_LOOKED_AT: Final = 4_096
 _CONFIG_WORDS: Final = {
     ConfigResourceType.TOPIC: TOPIC,
     ConfigResourceType.BROKER: "Broker",
@@ -77,7 +78,7 @@ _CONFIG_WORDS: Final = {
 
 
 class ChangeOutcome(NamedTuple):
-    """A change that was asked for, with its error code, 0 where it was made."""
+    """A requested change with its error code, 0 if it was made."""
 
     resource_type: str
     resource_name: str
@@ -248,7 +249,7 @@ def _elected(request: "ElectLeadersRequest", response: "ElectLeadersResponse") -
     for topic in response.replica_election_results:
         for one in topic.partition_result:
             code = response.error_code or one.error_code
-            # Where nothing was to be done nothing has changed.
+            # Nothing had to be done, so nothing has changed.
             if code != ErrorCode.ELECTION_NOT_NEEDED:
                 yield ChangeOutcome(TOPIC, topic.topic, code, f"{kind}, partitions {one.partition_id}")
 
@@ -283,7 +284,8 @@ def _deleted_groups(
 ) -> Iterator[ChangeOutcome]:
     for group in response.results:
         yield ChangeOutcome(GROUP, group.group_id, group.error_code)
-    for group_id in request.groups_names if not response.results else ():  # nobody waited for the answer
+    # The client did not wait for the response.
+    for group_id in request.groups_names if not response.results else ():
         yield ChangeOutcome(GROUP, group_id, 0)
 
 
@@ -313,7 +315,7 @@ def _deleted_share_offsets(
 def _reset_offsets(
     request: "OffsetCommitRequest | PackedCommit", response: "OffsetCommitResponse | EncodedBody"
 ) -> Iterator[ChangeOutcome]:
-    """Give a commit of whoever is no member of the group, as tools reset offsets."""
+    """Yield the commit of a client that is not a member of the group: tools reset offsets this way."""
     if not _is_of_outsider(request):
         return
     if isinstance(response, EncodedBody):
@@ -334,12 +336,12 @@ def _wrote_markers(
         for topic in marker.topics:
             code = _first_error(one.error_code for one in topic.partitions)
             yield ChangeOutcome(TOPIC, topic.name, code, f"markers of producer {marker.producer_id}")
-    for asked in request.markers if not response.markers else ():  # nobody waited for the answer
+    for asked in request.markers if not response.markers else ():  # the client did not wait for the response
         for named in asked.topics:
             yield ChangeOutcome(TOPIC, named.name, 0, f"markers of producer {asked.producer_id}")
 
 
-# Of a request and its response, both of the API's own classes.
+# Takes a request and its response, both of the API's own classes.
 Changes = Callable[..., Iterator[ChangeOutcome]]
 
 CHANGES: Final[Mapping[int, Changes]] = {
@@ -368,6 +370,6 @@ CHANGES: Final[Mapping[int, Changes]] = {
     ApiKey.WRITE_TXN_MARKERS: _wrote_markers,
 }
 
-# Of APIs that clients use all the time: whether a request may be an administrator's. The others are not told,
-# and these only where somebody reads it.
+# For APIs that ordinary clients use: returns True if the request may be an administrator's. Other requests
+# are not logged, and these only if the log of changes is enabled.
 MAY_BE_CHANGES: Final[Mapping[int, Callable[..., bool]]] = {ApiKey.OFFSET_COMMIT: _is_of_outsider}

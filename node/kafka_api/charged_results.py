@@ -1,6 +1,6 @@
-"""Charges the results of handlers to their clients, and tells each client how long it is throttled.
+"""Charges the results of handlers to their clients, and puts the throttle time into each response.
 
-There is one function for every kind of result, so that no way of answering escapes the quotas.
+One function handles every kind of result, so that no response escapes the quotas.
 """
 
 from collections.abc import Awaitable, Coroutine
@@ -22,7 +22,7 @@ _INT32_BYTES: Final = 4
 
 
 class Written(NamedTuple):
-    """How the responses of one version of an API are written."""
+    """The parts needed to write a response of one version of an API."""
 
     response_class: type[Response]
     version: int
@@ -33,7 +33,7 @@ class Written(NamedTuple):
 
 
 def charged(result: Result[Response], charge: RequestCharge, written: Written) -> Result[Response]:
-    """Return a result that is charged once it is there, and whose answer tells the throttle time."""
+    """Return a result that is charged when it is complete, and whose response has the throttle time."""
     if result is None:
         charge.decide(is_answered=False)
         return None
@@ -90,7 +90,7 @@ def _write(response: Response, written: Written) -> list[Buffer]:
 
 
 def told(response: Response, throttle_ms: int) -> Response:
-    """Return a response that tells how long its client is throttled, if it has a place for that."""
+    """Return the response with the throttle time, if it has a field for that."""
     if not throttle_ms or not any(field.name == _THROTTLE_TIME for field in schema_of(type(response)).fields):
         return response
     return replace_field(response, throttle_time_ms=throttle_ms)
@@ -99,7 +99,7 @@ def told(response: Response, throttle_ms: int) -> Response:
 def told_in_body(
     body: EncodedBody, throttle_ms: int, response_class: type[Response], version: int
 ) -> EncodedBody:
-    """Return an encoded response with the throttle time; the original, which others may be sent, stays."""
+    """Return an encoded response with the throttle time; the original may be shared and stays as it is."""
     fields = schema_of(response_class).plain_fields(version)
     if not throttle_ms or not any(field.name == _THROTTLE_TIME for field in fields):
         return body
@@ -108,6 +108,6 @@ def told_in_body(
         return EncodedBody(
             [throttle_ms.to_bytes(_INT32_BYTES, "big"), memoryview(first)[_INT32_BYTES:], *rest]
         )
-    # That of ApiVersions stands behind its list.
+    # ApiVersions has the field after its list.
     response, _ = decoder(response_class, version)(b"".join(body.buffers), 0)
     return EncodedBody(encoder(response_class, version)(told(response, throttle_ms), bytearray()))

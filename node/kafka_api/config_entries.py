@@ -1,9 +1,10 @@
-"""Settings with their values, where these come from and what stands behind them: DescribeConfigs' answers.
+"""Settings with their values, the sources of these and their synonyms, as DescribeConfigs returns them.
 
-Synonyms are what would hold if the value before them were not there, in Kafka's order: the topic's (or
-group's) own value, then for each broker setting behind it the dynamic value of this broker, the dynamic value
-of all brokers, the static one, the default. Kafka lists them only from the first broker setting's own entry
-on: a `log.retention.hours` without a `log.retention.ms` is honoured but not shown as the source.
+Synonyms are the values that would take effect if the ones before them were removed, in Kafka's order: the
+value of the topic (or group) itself, then for each broker setting that it falls back to the dynamic value of
+this broker, the dynamic value of all brokers, the static one, the default. Kafka lists them only from the
+first broker setting's own entry on: a `log.retention.hours` without a `log.retention.ms` is honoured but not
+shown as the source.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF, broker_settin
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from (int8)."""
+    """The source of a value (int8)."""
 
     UNKNOWN = 0
     TOPIC_CONFIG = 1
@@ -40,16 +41,16 @@ class Synonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One setting as it holds now."""
+    """One setting with its current value."""
 
     key: ConfigKey
-    value: str | None  # None for a value that is secret, or that is null
+    value: str | None  # None for a secret or a null value
     read_only: bool
     source: ConfigSource
     synonyms: Sequence[Synonym]
 
 
-# The other names under which a broker setting can be given, in the order in which they win.
+# The alternative names of a broker setting, highest precedence first.
 _BROKER_ALTERNATIVES: dict[str, tuple[str, ...]] = {
     entries[0].name: tuple(entry.name for entry in entries)
     for entries in BROKER_SYNONYMS.values()
@@ -58,7 +59,7 @@ _BROKER_ALTERNATIVES: dict[str, tuple[str, ...]] = {
 
 
 def logger_entries() -> list[ConfigEntry]:
-    """The level of each logger of this process; they have no type."""
+    """Return the level of each logger of this process; these have no type."""
     return [
         ConfigEntry(
             ConfigKey(name=name, type=ConfigType.UNKNOWN, default=None, documentation=""),
@@ -72,7 +73,7 @@ def logger_entries() -> list[ConfigEntry]:
 
 
 def topic_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
-    """All settings of a topic with these overrides; internal ones if they are among these."""
+    """Return all settings of a topic with these overrides; internal settings only if they are overridden."""
     defaults = topic_defaults(config.values)
     entries = []
     for key in TOPIC_CONFIG_DEF:
@@ -89,7 +90,7 @@ def topic_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[Co
 
 
 def source_for_new_topic(config: BrokerConfig, entry: ConfigEntry) -> ConfigSource:
-    """Where CreateTopics says that a value comes from: there, any name of a broker setting counts."""
+    """Return the source of a value as CreateTopics reports it, where any name of a broker setting counts."""
     behind = BROKER_SYNONYMS.get(entry.key.name)
     if entry.source is ConfigSource.TOPIC_CONFIG or not behind:
         return entry.source
@@ -97,7 +98,7 @@ def source_for_new_topic(config: BrokerConfig, entry: ConfigEntry) -> ConfigSour
 
 
 def broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
-    """All settings of this broker."""
+    """Return all settings of this broker."""
     return [
         _entry(
             key,
@@ -111,7 +112,7 @@ def broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
 
 
 def _listener_names(config: BrokerConfig) -> list[str]:
-    """The settings of single listeners that were given, as `listener.name.inner.max.connections`."""
+    """Return the settings given for single listeners, such as `listener.name.inner.max.connections`."""
     texts = {**config.static_texts, **config.cluster_texts, **config.broker_texts}
     return sorted(name for name in texts if name not in BROKER_CONFIG_DEF.keys)
 
@@ -128,7 +129,7 @@ def _listener_entry(config: BrokerConfig, name: str) -> ConfigEntry:
 
 
 def cluster_entries(config: BrokerConfig) -> list[ConfigEntry]:
-    """The settings that were changed for all brokers, and no others."""
+    """Return the settings that were changed for all brokers, and no others."""
     entries = []
     for name, text in sorted(config.cluster_texts.items()):
         key = BROKER_CONFIG_DEF.key(name)
@@ -139,7 +140,7 @@ def cluster_entries(config: BrokerConfig) -> list[ConfigEntry]:
 
 
 def group_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
-    """All settings of a group with these overrides, which may be outside of what holds at this broker."""
+    """Return all settings of a group with these overrides, which may exceed the limits of this broker."""
     entries = []
     for key in GROUP_CONFIG_DEF:
         behind = broker_setting_of(key.name) or key.name
@@ -158,7 +159,7 @@ def group_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[Co
 
 
 def client_metrics_entries(overrides: Mapping[str, str]) -> list[ConfigEntry]:
-    """All settings of a subscription to client metrics with these overrides."""
+    """Return all settings of a client metrics subscription with these overrides."""
     entries = []
     for key in CLIENT_METRICS_CONFIG_DEF:
         text = overrides.get(key.name)
@@ -190,7 +191,7 @@ def _set_under_any_name(config: BrokerConfig, name: str) -> list[Synonym]:
     ):
         found.extend(Synonym(each, texts[each], source) for each in names if each in texts)
     for each in names:
-        # What holds for one listener has no default of its own: the setting of all of them stands behind it.
+        # A setting of one listener has no default of its own: it falls back to the setting of all listeners.
         key = BROKER_CONFIG_DEF.keys.get(each)
         default = None if key is None else value_to_text(key.default)
         if default is not None:

@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: from resource numbers to one command."""
+"""The common part of AlterConfigs and IncrementalAlterConfigs: one command for many resources."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -30,9 +30,9 @@ from ottla.node.work.turns import at_once, distinct, listed, take_turns
 
 
 def checked_resource_type(services: Services, number: int, name: str) -> ConfigResourceType:
-    """The type of a resource that this broker may change; INVALID_REQUEST for any other.
+    """Return the type of a resource that this broker may change; INVALID_REQUEST for any other.
 
-    The settings of a broker are checked by that broker, so another one's are refused.
+    Each broker checks its own settings, so those of another broker are rejected.
     """
     try:
         kind = ConfigResourceType(number)
@@ -54,9 +54,10 @@ def checked_resource_type(services: Services, number: int, name: str) -> ConfigR
 
 
 def check_resource(access: Access, operation: AclOperation, number: int, name: str) -> None:
-    """Raise the error of authorization unless the client may do this to the settings of a resource.
+    """Raise an authorization error unless the client may do the operation on the settings of a resource.
 
-    `number` is a ConfigResourceType; the settings of brokers, loggers and client metrics are the cluster's.
+    `number` is a ConfigResourceType; the settings of brokers, loggers and client metrics belong to the
+    cluster.
     """
     match number:
         case ConfigResourceType.TOPIC:
@@ -76,7 +77,7 @@ log = logging.getLogger(__name__)
 
 
 class Resource(Protocol):
-    """What a request says about the resource that it changes."""
+    """The type and name of a resource, as each request that changes resources has them."""
 
     @property
     def resource_type(self) -> int: ...
@@ -99,7 +100,10 @@ async def alter_resources(
     replace_all: bool,
     validate_only: bool,
 ) -> list[A]:
-    """The answer to each resource, in order; one that is refused here goes no further."""
+    """Change the resources; return the answer for each, in order.
+
+    Rejected resources are not sent to the controller.
+    """
     named = ((one.resource_type, one.resource_name) for one in resources)
     _, repeated = await take_turns(distinct(named)) if context.is_large else at_once(distinct(named))
     refusal = await _refusal_of_brokers(services, context, resources)
@@ -153,7 +157,7 @@ async def alter_resources(
 async def _refusal_of_brokers(
     services: Services, context: RequestContext, resources: Sequence[Resource]
 ) -> KafkaError | None:
-    """Return why this client may not change brokers, or None if it may or does not ask to."""
+    """Return the reason why this client may not change brokers, or None if it may or does not try to."""
     if any(one.resource_type in OF_BROKERS for one in resources):
         try:
             await services.administrators.check(
@@ -165,9 +169,9 @@ async def _refusal_of_brokers(
 
 
 async def _stores_problem(services: Services, changes: ResourceChanges) -> ResourceResult | None:
-    """Return why this node could not take over other keys, certificates or mechanisms, or None if it could.
+    """Return the reason why this node could not use new keys, certificates or mechanisms; None if it could.
 
-    Those of another broker are judged by that broker alone, which keeps what it has if they are no good.
+    Only the broker itself checks its own; if the new ones are invalid it keeps what it has.
     """
     config = services.config
     if changes.resource_name != str(config.node_id):
@@ -185,7 +189,7 @@ async def _stores_problem(services: Services, changes: ResourceChanges) -> Resou
 
 
 def _of_files(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return those of these settings by which single listeners need files: keys, authorities."""
+    """Return the settings among these for which single listeners read files: keys and certificates."""
     return {
         name: text
         for name, text in texts.items()
@@ -195,7 +199,7 @@ def _of_files(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _texts_after(config: BrokerConfig, changes: ResourceChanges) -> dict[str, str]:
-    """Return the settings that a broker, or all of them, will have dynamically."""
+    """Return the dynamic settings that a broker, or all of them, will have after the changes."""
     before = config.cluster_texts if changes.resource_name == EVERY_BROKER else config.broker_texts
     after = {} if changes.replace_all else dict(before)
     for one in changes.changes:
@@ -207,7 +211,7 @@ def _texts_after(config: BrokerConfig, changes: ResourceChanges) -> dict[str, st
 
 
 def _check_resizes(config: BrokerConfig, changes: ResourceChanges) -> None:
-    """INVALID_REQUEST unless the pools of workers of this node change in steps."""
+    """Raise INVALID_REQUEST if a thread pool of this node would grow or shrink by too much at once."""
     is_default = changes.resource_name == EVERY_BROKER
     after = _texts_after(config, changes)
     if is_default:
@@ -221,7 +225,7 @@ def _is_of_loggers(outcome: ResourceChanges | ResourceResult) -> TypeGuard[Resou
 
 
 def _alter_loggers(changes: ResourceChanges, *, validate_only: bool) -> ResourceResult:
-    """Levels of loggers are this process's own: no metadata tell them."""
+    """Change levels of loggers, which belong to this process and are not in the metadata."""
     try:
         wanted: list[tuple[str, str | None]] = []
         for one in changes.changes:
@@ -255,10 +259,10 @@ async def _submit(
     return await submit_in_parts(
         accepted,
         records_of=lambda resource: len(resource.changes),
-        key_of=id,  # each is named once
+        key_of=id,  # each resource is named once
         submit=submit,
         refused=lambda part, error: [
             ResourceResult(error_code=error.code, error_message=error.detail) for _ in part
         ],
-        timeout_ms=DEFAULT_TIMEOUT_MS,  # the request names none
+        timeout_ms=DEFAULT_TIMEOUT_MS,  # the request has no timeout
     )

@@ -1,4 +1,4 @@
-"""Delegation tokens (KIP-48), which are off, as in Apache Kafka without `delegation.token.secret.key`."""
+"""Delegation tokens (KIP-48), disabled as in Apache Kafka without `delegation.token.secret.key`."""
 
 from typing import Final
 
@@ -6,13 +6,13 @@ from ottla.logstore.words.errors import ErrorCode
 from ottla.node.authorization.access import ANONYMOUS
 from ottla.node.kafka_api.request_context import RequestContext
 
-NO_TIME: Final = -1  # of a token that there is not
+NO_TIME: Final = -1  # the timestamps of a token that does not exist
 
 
 def refusal(context: RequestContext) -> ErrorCode:
     """Return the error of every request about delegation tokens.
 
-    Clients that have not proven who they are could get none where there are some.
+    Unauthenticated clients get the error that they would get if tokens were enabled, too.
     """
     connection = context.connection
     is_nobody = connection.security_protocol == "SSL" and connection.access.principal == ANONYMOUS

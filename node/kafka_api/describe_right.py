@@ -1,4 +1,4 @@
-"""A member's right to describe the topics that it subscribes to, asked before its heartbeat is decided."""
+"""Checks a member's right to describe the topics it subscribes to, before its heartbeat is decided."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -15,7 +15,7 @@ R = TypeVar("R")
 def after_topic_checks(
     context: RequestContext, topics: Sequence[str] | None, answer: Callable[[], Result[R]]
 ) -> Result[R]:
-    """Return `answer()` of a client that may describe each of the topics; KafkaError for one that may not.
+    """Return `answer()` if the client may describe each of the topics; raise KafkaError if it may not.
 
     A large request takes turns with the loop.
     """

@@ -1,8 +1,8 @@
-"""From a frame to its handler and back: one table of routes.
+"""Dispatches each frame to its handler, and encodes the response: one table of routes.
 
-What is not in `served_apis` is neither advertised nor answered: unknown keys, versions and bytes that do not
-parse close the connection, as in Apache Kafka. Handlers and codecs are loaded when they are first needed, the
-usual ones before a node serves.
+Requests that are not in `served_apis` are neither advertised nor answered: unknown keys, versions and bytes
+that cannot be parsed close the connection, as in Apache Kafka. Handlers and codecs are loaded when they are
+first needed, the usual ones before a node serves clients.
 """
 
 import asyncio
@@ -78,23 +78,23 @@ _RUN_HEADER = struct.Struct(">ihh")  # size, api_key, api_version
 _HEADER = struct.Struct(">hhi")  # api_key, api_version, correlation_id: in every version of the header
 _PREFIX = struct.Struct(">ii")  # size, correlation_id
 
-# A request with more elements is read and answered beside the loop, in turns with others: to read these takes
-# some 5 ms, which is more than any client's usual request has.
+# A request with more elements is decoded and answered beside the loop, in turns with others. Decoding this
+# many takes some 5 ms; the usual requests of clients have fewer.
 SMALL_REQUEST_ELEMENTS = 4_096
-# Where each name has to be judged, which takes some 25 us for the first time. Requests of several clients may
-# fall into one turn of the loop.
+# The limit if each name must be authorized, which takes some 25 us for the first time. Requests of several
+# clients may fall into one turn of the loop.
 JUDGED_REQUEST_ELEMENTS = 256
-# What clients and followers ask of every node at once when it has come back.
+# The requests that clients and followers send to a node all at once when it has restarted.
 USUAL = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FETCH, ApiKey.PRODUCE, ApiKey.LIST_OFFSETS)
 
-# These APIs make and delete partitions, which counts for the quotas of mutations.
+# These APIs create and delete partitions, which counts for the quotas of mutations.
 MUTATING_APIS = frozenset({ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS})
 
 log = logging.getLogger(__name__)
 
 
 class Read(NamedTuple):
-    """A request that was read, with what is needed to answer it."""
+    """A decoded request, with the data needed to answer it."""
 
     route: Route
     version: int
@@ -116,7 +116,7 @@ class Dispatcher:
         audit: AuditLog | None = None,
         acting: ActingSecrets | None = None,
     ) -> None:
-        """`peer_gate` is None where no node can prove itself, `acting` where none can act for its callers."""
+        """`peer_gate` is None if no node can prove its identity, `acting` if none can act for its callers."""
         self._state = state
         self._lines = ClientLines(log)
         self._audit = AuditLog() if audit is None else audit
@@ -127,19 +127,19 @@ class Dispatcher:
         self._quorum_services: QuorumServices | None = None
         self._services: Services | None = None
         self.routes: dict[tuple[int, int], Route] = {}
-        # Requests of clients that came before the node serves them; None: it does.
+        # Requests that clients sent before the node serves them; None once it does.
         self._held: list[asyncio.Future[None]] | None = []
-        # Logins of nodes that came before this node had the users of the cluster; None: it has.
+        # Logins of nodes that came before this node knew the users of the cluster; None once it does.
         self._held_logins: list[asyncio.Future[None]] | None = []
         self._lane = ThreadLane()
-        self._peer_lane = ThreadLane()  # what nodes ask of each other does not wait behind clients
+        self._peer_lane = ThreadLane()  # requests of other nodes do not wait behind those of clients
         self.counters = AllRequestCounters()
         self.refused = RefusedRequests()
         self.quotas = quotas or ClientQuotas(Windows(), Windows(), lambda: int(monotonic_s() * 1_000))
         self.service = Service(serve=self.serve, serve_run=self.serve_run, fail=self.fail)
 
     def serve(self, connection: Connection, frame: memoryview) -> Answer | Pending:
-        """The answer to one request; CloseConnection if the frame is not one that this node serves."""
+        """Return the answer to one request; raise CloseConnection if this node does not serve it."""
         try:
             api_key, version, correlation_id = _HEADER.unpack_from(frame)
         except struct.error:
@@ -177,7 +177,7 @@ class Dispatcher:
         if route.follower_counters is not None and connection.info.peer_id != NO_PEER:
             counters = route.follower_counters
             counters.requests += 1
-        client_id: str | None = None  # one that is too long is as none
+        client_id: str | None = None  # one that is too long counts as none
         try:
             client_id, position = decode_client_id(
                 frame, _HEADER.size, header_version=route.header_version, limit=CLIENT_ID
@@ -225,7 +225,7 @@ class Dispatcher:
                 result = charge.run(partial(self._handle, route, context, request))
         except AccessDenied as error:
             return self._refuse(route, api_key, frame, error, charge)
-        # A client that is refused gets a response of its own instead.
+        # A client that is rejected gets a response of another type.
         if type(result) is EncodedBody and api_key == ApiKey.API_VERSIONS and request.client_software_name:
             connection.info = replace(
                 connection.info,
@@ -251,13 +251,13 @@ class Dispatcher:
         return route.repeated.serve_run(view, position, end, connection.info.access)
 
     def _has_quota(self, connection: Connection, route: Route, frame: memoryview) -> bool:
-        """Return whether the bytes of this request count: then it is served by the general way."""
+        """Return True if the bytes of this request count for a quota: then the general path serves it."""
         try:
             client_id, _ = decode_client_id(
                 frame, _HEADER.size, header_version=route.header_version, limit=CLIENT_ID
             )
         except KafkaError:
-            return True  # The general way says what is wrong.
+            return True  # the general path reports the error
         return self.quotas.has_of_produce(connection.info.access.principal, client_id)
 
     def _charge_of(
@@ -268,7 +268,7 @@ class Dispatcher:
         frame: memoryview,
         began_cpu_s: float,
     ) -> RequestCharge | None:
-        """Return the account of a request; None if its client has no quota that it counts for."""
+        """Return the charge of a request; None if its client has no quota that the request counts for."""
         info, quotas = connection.info, self.quotas
         if info.peer_id != NO_PEER or not quotas.are_set:
             return None
@@ -297,10 +297,10 @@ class Dispatcher:
             self._lane,
         )
 
-    # ---- of clients that log in ----------------------------------------------------------------------
+    # ---- logins of clients ---------------------------------------------------------------------------
 
     def read(self, frame: memoryview) -> Read:
-        """Read one small request and count it; CloseConnection if it is none."""
+        """Read and count one small request; raise CloseConnection if it cannot be read."""
         route, version, correlation_id = self._route_of(frame)
         route.counters.requests += 1
         api_key = _HEADER.unpack_from(frame)[0]
@@ -319,7 +319,7 @@ class Dispatcher:
         return cast(Answer, answer)
 
     def refuse(self, frame: memoryview, error: KafkaError) -> Answer | Pending:
-        """Return the answer with an error to a request of which nothing is done."""
+        """Return the answer with an error to a request that is not handled."""
         route, _, _ = self._route_of(frame)
         return self._refuse(route, _HEADER.unpack_from(frame)[0], frame, error)
 
@@ -331,7 +331,7 @@ class Dispatcher:
         return route, version, correlation_id
 
     def wait_for_logins(self, listener_name: str) -> "asyncio.Future[None] | None":
-        """Return what is done when there are credentials for a listener; None if there are.
+        """Return a future that is done when a listener has its credentials; None if it has them.
 
         Nodes log in before clients are served: they need each other's metadata to start.
         """
@@ -344,33 +344,33 @@ class Dispatcher:
         return future
 
     def scram_credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
-        """Return what the metadata on this node have of a user; None if there is no such user."""
+        """Return a user's credential from the metadata on this node; None if there is no such user."""
         return self.scram_credentials().get(ScramKey(user, mechanism))
 
     def scram_credentials(self) -> Mapping[ScramKey, ScramCredential]:
-        """Return the credentials that the metadata on this node have; nobody changes the mapping."""
+        """Return the credentials from the metadata on this node; the mapping is immutable."""
         services = self._services or self._quorum_services
         assert services is not None, "logins are held until it is there"
         return services.metadata.image.scram_credentials
 
     def serve_peers(self, services: QuorumServices) -> None:
-        """Serve peers alone until `serve_clients`; what clients send waits, one request a connection."""
+        """Serve only peers until `serve_clients`; of clients one request a connection waits."""
         self._quorum_services = services
 
     def serve_logins_of_peers(self) -> None:
-        """Let nodes log in: the metadata on this node have caught up, the users of the cluster with them."""
+        """Let nodes log in: the metadata on this node, with the users of the cluster, have caught up."""
         held, self._held_logins = self._held_logins or [], None
         _release(held)
 
     def load(self, services: Services) -> None:
-        """Make ready what every client and follower asks for: it takes some 50 ms, once."""
+        """Load the routes that every client and follower needs, which takes some 50 ms, once."""
         self._services = services
         for api in USUAL:
             if api in self._served_apis:
                 self.load_route(api, SERVED[api][1])
 
     def serve_clients(self) -> None:
-        """Serve everybody."""
+        """Serve clients, too."""
         held, self._held = self._held or [], None
         _release(held)
 
@@ -386,13 +386,13 @@ class Dispatcher:
         return self._services.administrators
 
     def _handle(self, route: Route, context: RequestContext, request: object) -> Result[object]:
-        """Return what the handler makes of a request, and have the audit log tell what it changes."""
+        """Return the handler's result for a request, wrapped so that the audit log gets its changes."""
         told = self._told_changes(route, context, request)
         result: Result[object] = route.handle(route.services, context, request)
         return result if told is None else told.of(result)
 
     def _told_changes(self, route: Route, context: RequestContext, request: object) -> ToldChanges | None:
-        """Return what tells the changes of a request; None where it makes none, or is a node's."""
+        """Return the object that logs the changes of a request; None if it makes none or a node sent it."""
         if route.changes is None or context.connection.peer_id != NO_PEER:
             return None
         if route.may_be_change is not None and not (
@@ -416,7 +416,7 @@ class Dispatcher:
         counters: RequestCounters,
         began_s: float,
     ) -> Answer | Pending:
-        """Handle a request whose client has to be looked up, or refuse it."""
+        """Handle or reject a request whose client's rights must be looked up first."""
         try:
             await self._check_of_cluster(context, route.of_cluster)
         except KafkaError as error:
@@ -436,7 +436,7 @@ class Dispatcher:
         began_cpu_s: float,
     ) -> Pending:
         """Serve a request beside the loop; its body begins at `position`."""
-        # A session of a follower is a node's, and nodes do not leave in the middle.
+        # The request of a node is carried out even if the connection ends.
         ends_with_client = route.description.changes_nothing and connection.info.peer_id == NO_PEER
         counters = cast(RequestCounters, context.counters)
         serving: Coroutine[Any, Any, Answer] = self._serve_in_room(route, context, frame, position, counters)
@@ -455,7 +455,7 @@ class Dispatcher:
         position: int,
         counters: RequestCounters,
     ) -> Answer:
-        """Serve a large request when there is memory for it; what nodes ask of each other does not wait."""
+        """Serve a large request when there is memory for it; requests of other nodes do not wait."""
         if context.connection.peer_id != NO_PEER:
             return await self._serve_large(route, context, frame, position, counters, None)
         room = await self._large_requests.enter(len(frame))
@@ -473,7 +473,7 @@ class Dispatcher:
         counters: RequestCounters,
         room: Room | None,
     ) -> Answer:
-        """Read, answer and free a large request beside the loop, which each of these would hold up."""
+        """Decode, answer and free a large request beside the loop, each of which would block it."""
         began_s = monotonic_s()
         if route.of_cluster:
             try:
@@ -498,10 +498,10 @@ class Dispatcher:
             )
         finally:
             del request
-            # To give so many objects back takes as long as to make them.
+            # Freeing so many objects takes as long as creating them.
             await lane.run(lambda: take_apart(pieces))
             if context.charge is not None:
-                context.charge.decide()  # of a request that failed
+                context.charge.decide()  # for a request that failed
                 context.charge.settle()
 
     async def _refuse_large(
@@ -525,7 +525,7 @@ class Dispatcher:
         began_s: float,
         room: Room | None,
     ) -> Answer:
-        """The answer to a large request that was read; `pieces` gets what is to be taken apart after it."""
+        """Return the answer to a large decoded request; adds to `pieces` the objects to free after it."""
         charge, changes = context.charge, self._told_changes(route, context, request)
         try:
             result = route.handle(route.services, context, request)
@@ -540,7 +540,7 @@ class Dispatcher:
                     return None
                 if isinstance(result, Delayed):
                     if room is not None:
-                        room.leave()  # It may wait for long, and others must not wait for that.
+                        room.leave()  # It may wait for long, and other requests must not wait for it.
                     result = result.answer(await result.future)
                 elif isinstance(result, BuiltInThread):
                     result = await lane.run(result.make)
@@ -575,7 +575,7 @@ class Dispatcher:
         error: KafkaError,
         charge: RequestCharge | None = None,
     ) -> Answer | Pending:
-        """The answer to a request that is beyond its limits: nothing of it was done."""
+        """Return the answer to a request that is rejected before anything was done."""
         throttle_ms = 0 if charge is None else charge.decide()
         api, (_, version, correlation_id) = api_of(api_key), _HEADER.unpack_from(frame)
         route.counters.count_error(error.code)
@@ -612,7 +612,7 @@ class Dispatcher:
     def _refuse_charged(
         self, route: Route, api_key: int, frame: memoryview, error: KafkaError, charge: RequestCharge
     ) -> Answer | Pending:
-        """As `_refuse`; what it takes to write the answer counts for the next request."""
+        """Reject a request as `_refuse` does; the time spent on the answer counts for the next request."""
         refused = charge.meter.run(lambda: self._refuse(route, api_key, frame, error, charge))
         if type(refused) is Pending:
 
@@ -634,8 +634,10 @@ class Dispatcher:
         began_s: float,
         weight: int = 1,
     ) -> Answer | Pending:
-        """The answer with this result. If it is there at once it stands for `weight` of its kind, and
-        `began_s` is 0 where it is not timed; where it has to be waited for it is timed in any case.
+        """Return the answer with this result.
+
+        If it is complete at once, its latency counts `weight` times, or not at all if `began_s` is 0; if it
+        has to be waited for, it is always timed.
         """
         if type(result) is route.response_class:
             response: Any = result
@@ -677,7 +679,7 @@ class Dispatcher:
         )
 
     def load_route(self, api_key: int, version: int) -> Route:
-        """Make ready how a version of an API is served; CloseConnection where it is not."""
+        """Load the route of a version of an API; raise CloseConnection if it is not served."""
         route = self.routes[api_key, version] = make_route(
             api_key,
             version,
@@ -689,12 +691,12 @@ class Dispatcher:
         return route
 
     def fail(self, connection: Connection, frame: memoryview, error: BaseException) -> Answer:
-        """The answer to a request whose handler raised: its error code, if the response has room for it."""
+        """Return the answer to a request whose handler raised: the error code, if there is a field for it."""
         api_key, version, correlation_id = _HEADER.unpack_from(frame)
         name = api_of(api_key).api_name
         if isinstance(error, KafkaError):
             code = error.code
-            # Many answers have a place for the code alone.
+            # Many responses have a field for the code only.
             log.debug(
                 "%s v%d of %s was rejected with %s: %s",
                 name,
@@ -731,7 +733,7 @@ def _unreadable(api_key: int, version: int, error: KafkaError) -> CloseConnectio
 def _read_old_ids(
     route: Route, api_key: int, version: int, frame: memoryview
 ) -> tuple[str | None, Any] | None:
-    """Return client id and request if it may name ids from before their limit; else None."""
+    """Return client id and request if it may name ids older than their limit; otherwise None."""
     if not route.description.old_ids or len(frame) > OLD_IDS_MAX_BYTES:
         return None
     try:
@@ -741,7 +743,7 @@ def _read_old_ids(
         decode = old_ids_decoder(ApiKey(api_key), version)
         return client_id, decode(frame, position, SMALL_REQUEST_ELEMENTS)[0]
     except KafkaError:
-        return None  # something else of it is too long, or does not parse
+        return None  # another field is too long, or the request cannot be parsed
 
 
 def _release(held: Sequence["asyncio.Future[None]"]) -> None:
@@ -755,7 +757,7 @@ def _as_it_is(answer: Answer) -> Answer:
 
 
 def _refuse_api_versions(correlation_id: int) -> Answer:
-    """KIP-511: an unknown version of ApiVersions is answered in version 0, naming the known ones."""
+    """Return the response to an unknown version of ApiVersions: version 0, with the known ones (KIP-511)."""
     response = api_versions.unsupported_version()
     return _finish(encoder(ApiVersionsResponse, 0)(response, bytearray(8)), correlation_id)
 
@@ -763,7 +765,7 @@ def _refuse_api_versions(correlation_id: int) -> Answer:
 def _finish(buffers: list[Buffer], correlation_id: int) -> list[Piece]:
     """Write size and correlation id into the prefix that the first buffer starts with.
 
-    What stands for records may be `FileRecords`: to an encoder only their length matters.
+    A buffer of records may be `FileRecords`: to an encoder only their length matters.
     """
     size = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
     _PREFIX.pack_into(buffers[0], 0, size - 4, correlation_id)

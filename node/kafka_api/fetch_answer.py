@@ -1,7 +1,7 @@
-"""The answer to a fetch, made in three steps.
+"""Answers a fetch in three steps.
 
-Every partition is located, at no more cost than an index look-up; if that is too little, the fetch waits;
-then the located bytes are read, in a thread where the disk must be asked.
+Every partition is located, at the cost of an index lookup; if that yields too few bytes, the fetch waits;
+then the located bytes are read, in a thread if they are not in the page cache.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,25 +41,25 @@ from ottla.node.wire.messages.fetch import (
 from ottla.node.work.turns import Steps, at_once, take_turns
 
 NO_OFFSET = -1
-# One answer holds up the loop while it is read (10 GB/s from the page cache) and lies in memory until its
-# reader has it. Clients ask for 50 MB and are as fast with 16.
+# Reading a response blocks the loop (10 GB/s from the page cache), and it stays in memory until the client
+# has received it. Clients ask for 50 MB and are as fast with 16.
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
-# Fewer bytes are read: one write of header and records costs less than two system calls.
+# A smaller slice is read: one write of header and records costs less than two system calls.
 MIN_SENT_FILE_BYTES = 32 * 1024
 FIRST_FLEXIBLE_VERSION = 12
-FIRST_VERSION_OF_READ_REPLICAS = 11  # KIP-392; before it only the leader is asked
+FIRST_VERSION_OF_READ_REPLICAS = 11  # KIP-392; older clients read from the leader only
 _READ_COMMITTED = 1
-_LENGTH_BYTES = 4  # before each answer
+_LENGTH_BYTES = 4  # the length field of each response
 
 
-Content = Buffer | FileRecords  # of one partition: read, or to be sent from its file
+Content = Buffer | FileRecords  # the records of one partition: read, or to be sent from its file
 
 
 @dataclass(slots=True)
 class Located:
-    """One partition of a fetch, looked up: what to answer but for the bytes themselves.
+    """One partition of a fetch after its lookup: its part of the response except for the records.
 
-    `size_bytes` is what counts for the limits of the fetch; a little less may be sent.
+    `size_bytes` counts for the limits of the fetch; slightly less may be sent.
     """
 
     item: FetchItem
@@ -69,7 +69,7 @@ class Located:
     size_bytes: int
 
 
-# Not among Kafka's failed requests, which are to say that something is wrong with the broker.
+# Not counted as Kafka's failed requests, which indicate a fault of the broker.
 USUAL_REFUSALS = frozenset(
     {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -82,7 +82,8 @@ USUAL_REFUSALS = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
-# What keeps a partition from being read at all: Kafka then sends an empty list, else null.
+# Errors that prevent any read of a partition: for these Kafka sends an empty list of aborted transactions,
+# for others null.
 NOT_READ = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -93,7 +94,7 @@ NOT_READ = frozenset(
 
 
 def failure(partition: int, code: ErrorCode) -> PartitionData:
-    """What a partition that cannot be read answers: no offsets, and records that are empty, not null."""
+    """Return the response of a partition that cannot be read: no offsets, and empty records, not null."""
     return PartitionData(
         partition_index=partition,
         error_code=code,
@@ -104,7 +105,7 @@ def failure(partition: int, code: ErrorCode) -> PartitionData:
 
 
 def bounds(services: Services, request: FetchRequest) -> tuple[int, int]:
-    """The most and the least bytes that the answer to a fetch is to have."""
+    """Return the maximum and the minimum size of the response to a fetch, in bytes."""
     if services.unsent.is_scarce:
         return 0, 0  # a single batch
     max_bytes = max(0, min(request.max_bytes, services.config.fetch_max_bytes))
@@ -147,12 +148,13 @@ class FetchAnswer:
         session_id: int = NO_SESSION,
         limits: tuple[int, int] | None = None,
     ) -> None:
-        """`session_id` is that of a session whose changes are known already: a follower's. `limits` are the
-        `bounds` of this request, where they are known.
+        """`session_id` is the id of a follower's session, whose changes are already applied.
+
+        `limits` are the `bounds` of this request, if the caller has computed them.
         """
         self._services = services
         self._cold_reads: list[ColdRead] = []
-        self.met_newer_epoch = False  # the client knows a leader epoch that this node has not heard of
+        self.met_newer_epoch = False  # the client knows a leader epoch that this node does not know yet
         self._context = context
         access = context.access
         self._access = None if access.is_open else access
@@ -165,7 +167,7 @@ class FetchAnswer:
         most = None if self._charge is None else self._charge.most_fetched_bytes()
         self._counts_bytes = most is not None
         if most is not None:
-            # More would be throttled for certain, and the client would never have it.
+            # A larger response would be throttled for certain, and the client would never get it.
             self._max_bytes = min(self._max_bytes, most)
             self._min_bytes = min(self._min_bytes, self._max_bytes)
         self._max_wait_ms = request.max_wait_ms
@@ -175,22 +177,22 @@ class FetchAnswer:
         is_by_rack = services.config.replica_selector_class == RACK_AWARE_SELECTOR
         self._rack = request.rack_id if is_by_rack and not self._leader_only else ""
         self._endpoints: dict[int, NodeEndpoint] = {}
-        self._names: dict[TopicKey, str] = {}  # of topics that a fetch without a session has found
+        self._names: dict[TopicKey, str] = {}  # of the topics that a fetch without a session has found
 
     # ---- first step: locate ----------------------------------------------------------------------
 
     def locate(self, items: Sequence[FetchItem]) -> list[Located]:
-        """Find what each partition can give, within `max_bytes` for all, in the order of asking.
+        """Locate the bytes of each partition in the order of the request, at most `max_bytes` for all.
 
-        The first batch of the first partition that has any goes out however large it is, so that a reader
-        always gets on.
+        The first batch of the first partition that has records is returned however large it is, so that a
+        consumer always makes progress.
         """
         if len(items) == 1:
             return [self._locate_one(items[0], self._max_bytes, True)]
         return at_once(self.steps_to_locate(items))
 
     def is_behind(self, items: Sequence[FetchItem]) -> bool:
-        """Return whether the metadata of this node lack a leader epoch that the client knows."""
+        """Return True if the metadata of this node lack a leader epoch that the client knows."""
         topics = self._services.metadata.image.topics
         for topic_key, wanted in ((one.topic, one.wanted) for one in items):
             topic = (
@@ -206,11 +208,11 @@ class FetchAnswer:
 
     @property
     def is_cold(self) -> bool:
-        """Whether what was located counts for nothing, as indexes must come from the disk first."""
+        """True if the last result of `locate` is incomplete because indexes must be read from disk first."""
         return bool(self._cold_reads)
 
     async def locate_cold(self, items: Sequence[FetchItem]) -> list[Located]:
-        """Locate once more when a thread has read the indexes."""
+        """Read the indexes in a thread, then locate again."""
         located: list[Located] = []
         while self._cold_reads:
             reads, self._cold_reads = self._cold_reads, []
@@ -219,7 +221,7 @@ class FetchAnswer:
         return located
 
     def steps_to_locate(self, items: Iterable[FetchItem]) -> Steps[list[Located]]:
-        """The same, partition by partition."""
+        """Locate the bytes as `locate` does, with a step for each partition."""
         remaining_bytes = self._max_bytes
         minimum_one_batch = True
         answers = []
@@ -250,7 +252,8 @@ class FetchAnswer:
             else:
                 partition.check_epoch(wanted.current_leader_epoch)
                 if self._access and not partition.is_leader and self._services.is_cut_off:
-                    # Its ACLs may have changed anywhere else by now. A cut off leader leads nothing.
+                    # ACLs may have changed elsewhere since this node was cut off. (A leader is fenced then,
+                    # and leads nothing.)
                     raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             if self._rack:
                 replica_id = self._preferred_read_replica(partition, wanted)
@@ -282,7 +285,7 @@ class FetchAnswer:
             high_watermark=found.high_watermark,
             last_stable_offset=found.last_stable_offset,
             log_start_offset=found.log_start_offset,
-            # Rows of the index as they are: they have the fields that are sent, and there may be thousands.
+            # Rows of the index as they are: they have the fields of the response, and there may be thousands.
             aborted_transactions=cast("Sequence[AbortedTransaction] | None", found.aborted_transactions),
         )
         return Located(item, partition, found, data, found.readable_bytes)
@@ -297,7 +300,7 @@ class FetchAnswer:
         )
 
     def _redirected(self, item: FetchItem, partition: Partition, replica_id: int) -> Located:
-        """A better replica to read from, and nothing to read."""
+        """Return a response with a better replica to read from, and no records."""
         log = partition.log
         data = PartitionData(
             partition_index=item.wanted.partition,
@@ -310,7 +313,7 @@ class FetchAnswer:
         return Located(item, partition, None, data, 0)
 
     def _name_of(self, topic_id: bytes, item: FetchItem) -> str | None:
-        """The name of a topic that is asked for by its id: today's, or the one under which it was found."""
+        """Return the name of a topic given by its id: the current name, or the one last found for the id."""
         topic = self._services.metadata.image.topics.by_id.get(topic_id)
         if topic is not None:
             return topic.name
@@ -320,7 +323,7 @@ class FetchAnswer:
         return None if cached is None else cached.topic_name
 
     def _remember(self, item: FetchItem, name: str) -> None:
-        """Who asks by a topic's id hears what became of the name, should the id be gone next time."""
+        """Remember the topic's name: if its id is gone next time, the client gets the error for the name."""
         if self._session is None:
             self._names[item.topic] = name
         elif (cached := self._session.partitions.get(item.key)) is not None:
@@ -373,22 +376,22 @@ class FetchAnswer:
     # ---- second step: wait -----------------------------------------------------------------------
 
     def is_enough(self, located: Iterable[Located]) -> bool:
-        """Whether the answer is worth sending: enough bytes, or something that must not wait."""
+        """Return True if the response should be sent now: it has enough bytes, or must not wait."""
         available_bytes = 0
         for one in located:
             if one.found is None:
-                return True  # an error, or a log that parted from ours
+                return True  # an error, or a diverging log
             available_bytes += one.size_bytes
         return available_bytes >= self._min_bytes
 
     def wait(
         self, items: Sequence[FetchItem], located: Iterable[Located], *, was_in_turns: bool
     ) -> Delayed[Result[FetchResponse]]:
-        """Wait for enough; what was located in earlier turns of the loop is looked at once more."""
+        """Wait for enough bytes; partitions located in earlier turns of the loop are checked again."""
         delayed, future = self._services.replica_manager.delay_fetch(self._min_bytes, self._max_wait_ms)
         for one in located:
             partition, wanted = one.partition, one.item.wanted
-            assert partition is not None  # `is_enough` saw to it
+            assert partition is not None  # `is_enough` returned False
             self._remember(one.item, partition.topic_partition.topic)
             delayed.watch(partition, one.size_bytes, self._measure(partition, wanted))
             if was_in_turns:
@@ -417,7 +420,7 @@ class FetchAnswer:
     # ---- third step: read and answer -------------------------------------------------------------
 
     def answer(self, located: Sequence[Located]) -> Result[FetchResponse]:
-        """The response, or a coroutine that gives it when the disk has to be asked."""
+        """Return the response, or a coroutine that returns it if records must be read from disk."""
         charge = self._charge
         if charge is not None and charge.fetched(self._answer_bytes(located) if self._counts_bytes else 0):
             return self._throttled()
@@ -437,7 +440,7 @@ class FetchAnswer:
         return self._respond(located, contents)
 
     def _answer_bytes(self, located: Sequence[Located]) -> int:
-        """Return the size of the answer as Apache Kafka counts it: its length, and all behind its header."""
+        """Return the size of the response as Apache Kafka counts it: with its length, but not its header."""
         session, version = self._session, self._context.api_version
         partitions = session.partitions if session is not None and self._is_incremental else {}
         told = []
@@ -450,7 +453,7 @@ class FetchAnswer:
         for one in told:
             if one.size_bytes:
                 size = slice_of(one).size
-                # The length of no records is one byte in flexible versions.
+                # In flexible versions the length field of empty records takes one byte.
                 records_bytes += size + (len(uvarint(size + 1)) - 1 if is_flexible else 0)
         topics: dict[TopicKey, list[PartitionData]] = {}
         for one in told:
@@ -458,14 +461,14 @@ class FetchAnswer:
         return _LENGTH_BYTES + len(encode(self._response(topics), version)) + records_bytes
 
     def _throttled(self) -> FetchResponse:
-        """Return an answer without records; the session is as it was before, and a new one is none."""
+        """Return a response without records; an existing session stays as it was, a new one is dropped."""
         if self._session is not None and not self._is_incremental:
             self._services.replica_manager.sessions.remove(self._session.session_id)
             self._session_id = NO_SESSION
         return FetchResponse(session_id=self._session_id)
 
     def _content_of(self, piece: FileSlice) -> Content | None:
-        """What to send of a slice, or None when the disk has to be asked."""
+        """Return the content to send for a slice, or None if it must be read from disk."""
         if piece.size >= MIN_SENT_FILE_BYTES and "SSL" not in self._context.connection.security_protocol:
             records = piece.to_send()
             if records is not None:
@@ -518,7 +521,7 @@ class FetchAnswer:
         )
 
     def _end_if_absent(self, session: FetchSession, located: Sequence[Located]) -> None:
-        """End a session with many partitions that do not exist: each is told in full every time."""
+        """End a session with many partitions that do not exist, since each response repeats all of them."""
         absent = sum(1 for one in located if one.data.error_code in NOT_READ)
         if absent > FEW_PARTITIONS:
             self._services.replica_manager.sessions.remove(session.session_id)
@@ -531,13 +534,13 @@ def _read_indexes(reads: Sequence[ColdRead]) -> None:
 
 
 def slice_of(one: Located) -> FileSlice:
-    """The bytes that are sent of it."""
+    """Return the slice of the log that is sent for a located partition."""
     assert one.found is not None, "only what was found has a size"
     return one.found.slice
 
 
 def _give_up(one: Located, error: OSError) -> None:
-    """The disk does not give what it took: its log serves nothing any more."""
+    """Stop serving a log whose disk cannot return what was written to it."""
     assert one.partition is not None
     code = one.partition.log.flush_failed(error).code
     one.data, one.size_bytes = failure(one.item.wanted.partition, code), 0

@@ -1,4 +1,4 @@
-"""Where the leader of a partition is now, told with the error, so that clients need not ask (KIP-951)."""
+"""The current leader of a partition, returned with an error to save a Metadata request (KIP-951)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,11 +12,12 @@ WRONG_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEA
 
 
 def controller_to_name(services: Services, reachable: Sequence[int]) -> int:
-    """The broker to which clients send what the controller decides: the controller while it is there.
+    """Return the broker to which clients should send requests for the controller.
 
-    Else this one, for each passes it on: a client that is told of one that has just died waits for it. So
-    too while this node is cut off from the quorum: clients that know no controller do not even ask for what
-    any node can tell. Ottla's own tools read who leads from a field of their own.
+    It is the controller if it can be reached, and otherwise this broker, since each broker forwards such
+    requests: a client that is directed to a dead controller would wait for it. It is this broker too while
+    this node is cut off from the quorum, because clients that know no controller do not even send requests
+    that any node can answer. Ottla's own tools read the actual controller from a field of its own.
     """
     own_id, controller_id = services.config.node_id, services.metadata.controller_id
     is_there = controller_id == own_id or (
@@ -29,7 +30,7 @@ def controller_to_name(services: Services, reachable: Sequence[int]) -> int:
 
 
 class LeaderHint(NamedTuple):
-    """A leader, its epoch, and where a client of this connection reaches it."""
+    """A leader, its epoch, and the address at which a client of this connection reaches it."""
 
     leader_id: int
     leader_epoch: int
@@ -41,7 +42,7 @@ class LeaderHint(NamedTuple):
 def leader_hint(
     services: Services, connection: ConnectionInfo, topic: str, partition: int
 ) -> LeaderHint | None:
-    """The present leader of a partition, None while there is none that can be reached."""
+    """Return the current leader of a partition, or None if it has none or it is not reachable."""
     image = services.metadata.image
     topic_image = image.topics.by_name.get(topic)
     if topic_image is None or not 0 <= partition < len(topic_image.partitions):

@@ -2,8 +2,9 @@
 
     entry of a request    partition (int32) | offset (int64), leader epoch (int32) | metadata: empty or null
                           `indexes`           `positions`
-What is of another shape (metadata, tags, versions without the leader epoch) is left to the general decoder. A
-commit of 100 partitions takes a sixth of the node's time so.
+
+The general decoder reads requests of another shape (metadata, tags, versions without the leader epoch). This
+way a commit of 100 partitions takes a sixth of the node's time.
 """
 
 import struct
@@ -27,9 +28,9 @@ FIRST_LEADER_EPOCH_VERSION: Final = 6
 FIRST_STATIC_VERSION: Final = 7
 FIRST_FLEXIBLE_VERSION: Final = 8
 FIRST_TOPIC_ID_VERSION: Final = 10
-MAX_ELEMENTS: Final = 4_096  # topics and partitions: a request with more is read elsewhere, in turns
+MAX_ELEMENTS: Final = 4_096  # topics and partitions: a request with more is read beside the loop, in turns
 _ENTRY_BYTES: Final = 18
-# What the length of the metadata, and the tags behind it, look like when they are empty or null.
+# The length of the metadata, and the tag section after it, if both are empty or null.
 _NO_METADATA: Final = ((b"\x00", b"\x00"), (b"\xff", b"\xff"))
 _NO_METADATA_FLEXIBLE: Final = ((b"\x01", b"\x00"), (b"\x00", b"\x00"))
 _int16 = struct.Struct(">h").unpack_from
@@ -44,11 +45,11 @@ class PackedTopic(NamedTuple):
     name: str
     topic_id: bytes
     partitions: tuple[int, ...]
-    indexes: tuple[bytes, ...]  # the same, as they came
+    indexes: tuple[bytes, ...]  # the encoded partitions
     positions: tuple[bytes, ...]
 
     def of(self, name: str, topic_id: bytes) -> PackedOffsets:
-        """What the group is asked to keep, under the topic's name and id in the cluster."""
+        """Return the offsets to commit, under the topic's name and id in the cluster."""
         return PackedOffsets(name, topic_id, self.partitions, self.positions)
 
 
@@ -62,7 +63,7 @@ class PackedCommit(NamedTuple):
     topics: tuple[PackedTopic, ...]
 
     def opened(self) -> OffsetCommitRequest:
-        """The same request as the general decoder reads it, but for null metadata, which are empty here."""
+        """Return the request as the general decoder reads it, except that null metadata become empty."""
         return OffsetCommitRequest(
             group_id=self.group_id,
             generation_id_or_member_epoch=self.generation_id_or_member_epoch,
@@ -90,7 +91,7 @@ class PackedCommit(NamedTuple):
 def packing_decoder(
     version: int, decode: Decoder[OffsetCommitRequest]
 ) -> Decoder[OffsetCommitRequest | PackedCommit]:
-    """The decoder of a version that reads by columns what has the shape for it."""
+    """Return a decoder of the version that reads requests of the packed shape by columns."""
     if version < FIRST_LEADER_EPOCH_VERSION:
         return decode
 
@@ -100,7 +101,7 @@ def packing_decoder(
         try:
             packed = _read(version, buffer, position)
         except (IndexError, ValueError, struct.error):
-            packed = None  # the general decoder knows what is wrong with it
+            packed = None  # the general decoder reports the error
         if packed is not None:
             return packed, len(buffer)
         return decode(buffer, position, *left)
@@ -109,10 +110,10 @@ def packing_decoder(
 
 
 def encode_answer(version: int, commit: PackedCommit, error: ErrorCode) -> bytearray:
-    """The body of the response, with one error, or none, for all partitions."""
+    """Return the body of the response, with the same error code for all partitions."""
     is_flexible = version >= FIRST_FLEXIBLE_VERSION
     count = len(commit.topics)
-    body = bytearray(4)  # no throttling
+    body = bytearray(4)  # no throttle time
     body += uvarint(count + 1) if is_flexible else _put_int32(count)
     behind_index = _put_int16(error) + (b"\0" if is_flexible else b"")
     for topic in commit.topics:
@@ -135,7 +136,7 @@ def encode_answer(version: int, commit: PackedCommit, error: ErrorCode) -> bytea
 
 def _read(version: int, buffer: Buffer, position: int) -> PackedCommit | None:
     is_flexible = version >= FIRST_FLEXIBLE_VERSION
-    # Where the last partition has metadata, a request ends in them, but for the tags behind them.
+    # If the last partition has metadata, a request ends in them and the tag sections after them.
     if buffer[-4] > 1 if is_flexible else buffer[-1] not in (0x00, 0xFF):
         return None
     group_id, position = _read_string(buffer, position, is_flexible=is_flexible)
@@ -191,7 +192,7 @@ def _are_without_metadata(entries: bytes, *, is_flexible: bool) -> bool:
 
 @lru_cache(maxsize=64)
 def _columns(count: int) -> tuple[struct.Struct, struct.Struct]:
-    """What takes the partitions out of so many entries, as numbers, and the pairs of their columns."""
+    """Return structs that unpack `count` entries: the partitions as numbers, and pairs of the columns."""
     return struct.Struct(">" + "i14x" * count), struct.Struct("4s12s2x" * count)
 
 

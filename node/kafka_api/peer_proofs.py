@@ -1,7 +1,7 @@
-"""How a connection becomes that of a node of the cluster, or of a caller for whom a node acts.
+"""Turns a connection into that of a node of the cluster, or of a caller for whom a node acts.
 
-Handlers do not see connections, so dispatch answers these requests itself. Where nobody can prove anything
-these APIs are not there.
+Handlers do not see connections, so dispatch answers these requests itself. If no node can prove its identity,
+these APIs do not exist.
 """
 
 import logging
@@ -29,11 +29,11 @@ from ottla.node.wire.messages.peer_handshake import (
 )
 from ottla.node.wire.peer_api import PeerApi
 
-PEER_MECHANISM = "cluster.secret"  # how nodes prove themselves, as the audit log names it
+PEER_MECHANISM = "cluster.secret"  # the audit log's name for the proof of a node
 
 
 class PeerProofs:
-    """Judges the proofs of nodes."""
+    """Checks the proofs of nodes."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class PeerProofs:
         audit: AuditLog,
         lines: ClientLines,
     ) -> None:
-        """`gate` is None where no node can prove itself, `acting` where none can act for its callers."""
+        """`gate` is None if no node can prove its identity, `acting` if none can act for its callers."""
         self._state = state
         self._gate = gate
         self._acting = acting
@@ -52,7 +52,7 @@ class PeerProofs:
         self._lines = lines
 
     def prove(self, connection: Connection, api_key: int, request: object) -> object:
-        """Return the answer to one step of a proof; api_key is one of `PROOFS`."""
+        """Return the answer to one step of a proof; `api_key` is one of `PROOFS`."""
         if api_key == PeerApi.PEER_HANDSHAKE:
             assert isinstance(request, PeerHandshakeRequest)
             return self._shake_hands(connection, request)
@@ -60,7 +60,7 @@ class PeerProofs:
         return self._act_for(connection, request)
 
     def check(self, connection: Connection, api_key: int) -> None:
-        """Close the connection unless it may use this API: without a proof there is no such API."""
+        """Close the connection if it may not use this API; without a proof the API does not exist for it."""
         info = connection.info
         gate = self._acting if api_key == PeerApi.ACT_FOR else self._gate
         is_open = api_key in PROOFS or info.peer_id != NO_PEER
@@ -69,7 +69,7 @@ class PeerProofs:
             raise CloseConnection(f"API key {api_key} is not supported")
 
     def _shake_hands(self, connection: Connection, request: PeerHandshakeRequest) -> PeerHandshakeResponse:
-        """One step by which a peer proves itself; a second proof for one challenge closes the connection."""
+        """Answer one step of a peer's handshake; a second proof for one challenge closes the connection."""
         gate = self._gate
         assert gate is not None
         challenge, connection.peer_challenge = connection.peer_challenge, None
@@ -101,7 +101,7 @@ class PeerProofs:
         )
 
     def _check_user(self, connection: Connection) -> None:
-        """CLUSTER_AUTHORIZATION_FAILED if the connection has a login and not that of a user for nodes."""
+        """Raise CLUSTER_AUTHORIZATION_FAILED if the connection has logged in, but not as a user for nodes."""
         info = connection.info
         if info.sasl_mechanism and not info.access.allows_of_cluster(AclOperation.CLUSTER_ACTION):
             raise KafkaError(
@@ -111,7 +111,7 @@ class PeerProofs:
             )
 
     def _act_for(self, connection: Connection, request: ActForRequest) -> ActForResponse:
-        """One step by which a node proves itself and hands over who the caller of its REST API is."""
+        """Answer one step with which a node proves its identity and names the caller of its REST API."""
         acting = self._acting
         assert acting is not None
         challenge, connection.peer_challenge = connection.peer_challenge, None
@@ -119,7 +119,7 @@ class PeerProofs:
             if connection.info.peer_id != NO_PEER:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "A node cannot act for a caller as a peer.")
             if not isinstance(challenge, ActingChallenge):
-                # The secret by which a node proves itself to itself never leaves this process.
+                # The secret with which a node proves its identity to itself never leaves this process.
                 if request.node_id != acting.identity().node_id:
                     self._check_certificate(connection, request.node_id)
                 self._check_user(connection)
@@ -135,9 +135,9 @@ class PeerProofs:
         return ActForResponse()
 
     def _check_certificate(self, connection: Connection, node_id: int) -> None:
-        """CLUSTER_AUTHORIZATION_FAILED if the connection has TLS and not the certificate of that node.
+        """Raise CLUSTER_AUTHORIZATION_FAILED if the connection has TLS, but not the certificate of that node.
 
-        Where nodes log in they need not show one.
+        Where nodes log in, they need not show a certificate.
         """
         security = self._state.config.listener_security.get(connection.info.listener_name)
         if security is None or self._gate is None:

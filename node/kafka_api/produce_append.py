@@ -1,4 +1,4 @@
-"""One Produce request while its partitions are appended to, and the answer that comes of it."""
+"""One Produce request while its batches are appended, and the response that results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -41,21 +41,21 @@ from ottla.node.work.opened_batches import HeldBatch
 from ottla.node.work.turns import Steps, Turn
 
 NO_OFFSET = -1
-# How long acks=1 waits for a flush. A client's own time is for replicas, and may be a few milliseconds; for a
-# disk Apache Kafka waits without a bound.
+# The time for which acks=1 waits for a flush. The timeout of the client is for replicas and may be a few
+# milliseconds; Apache Kafka waits for a disk without a limit.
 FLUSH_TIMEOUT_MS = 30_000
-# Nothing that is smaller and not compressed takes long, whatever a topic's settings ask for.
+# Smaller uncompressed batches are checked quickly whatever the topic's settings demand.
 MIN_LOOKED_AT_BYTES = 8 * 1024
-# So many bytes of one request are checked on the loop, in some two milliseconds at worst; the rest beside it.
-# A compressed batch counts by the bytes that it may open into.
+# The bytes of one request that are checked on the loop, in some two milliseconds at worst; the rest is
+# checked beside it. A compressed batch counts by the bytes that it may decompress to.
 AT_ONCE_BYTES = 2 * 1024 * 1024
-# Limits for all batches of one request together, to open, check and compress them anew: three times the CPU
-# time of one batch, and 8 GiB that are opened.
+# Limits for decompressing, checking and recompressing all batches of one request together: three times the
+# CPU time of one batch, and 8 GiB of decompressed bytes.
 MAX_CPU_S = 30.0
 MAX_STEPS = 32 * 1024
 _ZERO_RESPONSE = PartitionProduceResponse()
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
-# Not among Kafka's failed requests, which are to say that something is wrong with the broker.
+# Not counted as Kafka's failed requests, which indicate a fault of the broker.
 USUAL_REFUSALS = TOO_LARGE | {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -66,15 +66,18 @@ USUAL_REFUSALS = TOO_LARGE | {
 
 
 def is_transactional(records: Buffer | None) -> bool:
-    """Return whether a batch belongs to a transaction."""
+    """Return True if a batch belongs to a transaction."""
     if records is None or len(records) <= ATTRIBUTES_POSITION:
         return False
-    # Older formats have something else there, and are refused for what they are.
+    # Older formats have something else at this position, and are rejected for their magic.
     return records[MAGIC_POSITION] == MAGIC and records[ATTRIBUTES_POSITION] & TRANSACTIONAL_BIT != 0
 
 
 def _no_id() -> KafkaError:
-    """Nothing of such a request is appended, not even what belongs to no transaction."""
+    """Return the error of a request without a transactional id that has a transactional batch.
+
+    Nothing of such a request is appended, not even batches outside of transactions.
+    """
     return KafkaError(
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         "A batch is transactional, but the request has no transactional id.",
@@ -86,7 +89,7 @@ def _pausing(validate: "partial[ValidBatch]") -> Callable[[Pause], ValidBatch]:
 
 
 class ProduceAppend:
-    """One produce request while its partitions are appended to."""
+    """One Produce request while its batches are appended."""
 
     __slots__ = (
         "_acks",
@@ -112,18 +115,19 @@ class ProduceAppend:
         self._refusal: KafkaError | None = None
         self.now_ms = services.clock.now_ms()
         self._first_error: KafkaError | None = None
-        self._endpoints: dict[int, NodeEndpoint] | None = None  # of leaders that a client did not know
-        self._required: dict[Partition, RequiredOffset] = {}  # where it has to wait for replicas, or a flush
+        self._endpoints: dict[int, NodeEndpoint] | None = None  # of leaders that the client did not know
+        # Offsets to wait for until they are replicated, or flushed.
+        self._required: dict[Partition, RequiredOffset] = {}
         self._located: list[tuple[Partition, PartitionProduceResponse]] = []
-        # Batches that were validated beside the loop, or their errors, by the id() of the received buffer.
+        # Batches that were validated beforehand, or their errors, by the id() of the received buffer.
         self._opened: dict[int, ValidBatch | KafkaError] = {}
-        self._held: list[HeldBatch] = []  # memory of batches that were compressed anew
+        self._held: list[HeldBatch] = []  # memory of batches that were recompressed
         self._at_once_bytes = AT_ONCE_BYTES
 
     def steps_to_open(self, request: ProduceRequest) -> Steps[list[tuple[Buffer, LogConfig]]]:
-        """Return the batches of the request that would hold up the loop; open the other compressed ones.
+        """Return the batches of the request that would block the loop; open the other compressed ones.
 
-        Where one belongs to a transaction that the request does not name, all are refused.
+        If one belongs to a transaction that the request does not name, all are rejected.
         """
         found: list[tuple[Buffer, LogConfig]] = []
         has_id = request.transactional_id is not None
@@ -154,7 +158,7 @@ class ProduceAppend:
         return found
 
     def _open_at_once(self, records: Buffer, config: LogConfig) -> bool:
-        """Do what `validate_batch` does, unless that would hold up the loop; return whether it is done."""
+        """Validate a batch as `validate_batch` does, unless it would block the loop; return True if done."""
         try:
             valid = validate_at_once(
                 records, config=config, now_ms=self.now_ms, produce_version=self._context.api_version
@@ -167,13 +171,13 @@ class ProduceAppend:
         return valid is not None
 
     async def open_all(self, to_open: Sequence[tuple[Buffer, LogConfig]]) -> None:
-        """Have `validate_batch` do its work in a thread, one batch of the request after the other.
+        """Run `validate_batch` in a thread, for one batch of the request after the other.
 
-        It ends, with GivenUp, where the client has gone. Batches for which nothing is left of what the
-        request is allowed are refused with REQUEST_TIMED_OUT, which producers try again.
+        It ends with GivenUp if the client has disconnected. Batches that are left when the allowance of the
+        request is used up are rejected with REQUEST_TIMED_OUT, which producers retry.
         """
         allowance = Allowance(cpu_s=MAX_CPU_S, steps=MAX_STEPS)
-        turn = Turn()  # what is refused at once waits for nothing
+        turn = Turn()  # batches that are rejected at once wait for nothing
         for records, config in to_open:
             await turn.step()
             validate = partial(
@@ -184,7 +188,7 @@ class ProduceAppend:
                 produce_version=self._context.api_version,
             )
             try:
-                # With acks=0 a client may be gone as soon as it has sent.
+                # With acks=0 a client may disconnect as soon as it has sent its request.
                 valid = await self._services.batch_pool.submit(
                     self._context.connection,
                     _pausing(validate),
@@ -198,7 +202,7 @@ class ProduceAppend:
                 self._opened[id(records)] = kept(error)
 
     def name_of(self, topic: TopicProduceData) -> str | None:
-        """The name of a topic of the request, None if its id is unknown."""
+        """Return the name of a topic of the request, or None if its id is unknown."""
         if self._context.api_version < 13:
             return topic.name
         topic_image = self._services.metadata.image.topics.by_id.get(topic.topic_id)
@@ -211,8 +215,10 @@ class ProduceAppend:
         records: Buffer | None,
         verdict: Guard | KafkaError | None = None,
     ) -> PartitionProduceResponse:
-        """Append one batch, or find out why not. `verdict` is what its transaction's coordinator said: a
-        guard to append it with, or why it is refused.
+        """Append one batch; return its part of the response, which may be an error.
+
+        `verdict` is the answer of the transaction coordinator: a guard to append the batch with, or the
+        reason why it is rejected.
         """
         if verdict is not None and isinstance(verdict, KafkaError):
             return self.failed(topic, index, verdict)
@@ -238,7 +244,7 @@ class ProduceAppend:
         return self.done(partition, index, result)
 
     def partition_to_write(self, topic: str | None, index: int) -> Partition:
-        """The partition of that name and number; KafkaError if this request does not write to it here."""
+        """Return the partition; raise KafkaError if this request may not write to it on this node."""
         acks = self._acks
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -264,14 +270,14 @@ class ProduceAppend:
         return access.is_open or access.allows(AclOperation.WRITE, ResourceType.TOPIC, topic)
 
     def _may_write_internal_topics(self) -> bool:
-        """Return whether this is a tool of an administrator: coordinators read all that stands there."""
+        """Return True for an administrator's tool: coordinators trust all records of internal topics."""
         context = self._context
         return context.client_id == ADMIN_CLIENT_ID and self._services.administrators.allows(
             context.connection, AclOperation.CLUSTER_ACTION
         )
 
     def done(self, partition: Partition, index: int, result: AppendResult) -> PartitionProduceResponse:
-        """The part of the answer for a partition whose batch is in the log."""
+        """Return the part of the response for a partition whose batch is in the log."""
         base_offset, last_offset, log_append_time_ms, log_start_offset, _ = result
         response = PartitionProduceResponse(
             index=index,
@@ -289,7 +295,7 @@ class ProduceAppend:
     def answer(
         self, responses: list[TopicProduceResponse]
     ) -> ProduceResponse | Delayed[ProduceResponse] | None:
-        """Return the answer of the handler, once all partitions were tried."""
+        """Return the result of the handler once all batches have been tried."""
         self._opened.clear()
         self._held.clear()
         if self._acks == 0:
@@ -317,7 +323,7 @@ class ProduceAppend:
     def failed(
         self, topic: str | None, index: int, error: KafkaError, size_bytes: int = 0
     ) -> PartitionProduceResponse:
-        """The part of the answer for a partition whose batch, of that size, is refused."""
+        """Return the part of the response for a partition whose batch, of `size_bytes`, is rejected."""
         if self._first_error is None:
             self._first_error = error
         self._count_failure(topic, error.code, size_bytes)
@@ -349,7 +355,7 @@ def _with_codes(
     located: list[tuple[Partition, PartitionProduceResponse]],
     codes: Mapping[Partition, ErrorCode],
 ) -> ProduceResponse:
-    """The answer after waiting: what was not replicated in time says so."""
+    """Return the response after the wait, with the errors of batches that were not replicated in time."""
     failed = {
         id(partition_response): codes[partition]
         for partition, partition_response in located

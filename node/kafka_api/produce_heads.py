@@ -1,8 +1,8 @@
-"""What stands before the batch in Produce requests of one version, and what it means: known by its bytes.
+"""The heads of Produce requests of one version, that is the bytes before the batch, and their meaning.
 
-Only requests of the usual shape have a head here: one topic, one partition, acks 1 or all, no tags. What a
-head means was found by the general decoder, the answer to it comes from the general encoder. A head with a
-transactional id is looked for where none without is found, so that it costs the others nothing.
+Only requests of the usual shape have a head here: one topic, one partition, acks 1 or all, no tags. The
+general decoder found the meaning of each head, and the general encoder writes its response. A head with a
+transactional id is looked up only if the lookup without one fails, so it costs other requests nothing.
 """
 
 import struct
@@ -28,18 +28,18 @@ from ottla.node.wire.messages.produce import (
     TopicProduceResponse,
 )
 
-# What a node remembers of one version at most, 1.3 KB each.
+# The heads that a node remembers for one version, 1.3 KB each.
 MAX_HEADS: Final = 2048
-# Where more are in use than there is room for, only every 16th unknown one takes the place of the oldest: to
-# learn a head costs more than a request, and each would be forgotten before it comes again.
+# If more heads are in use than fit, only every 16th unknown one replaces the oldest: learning a head costs
+# more than a request, and each would be forgotten before it recurs.
 LEARN_EVERY_WHEN_FULL: Final = 16
 MAX_HEAD_BYTES: Final = 512  # a client id may have 32 KB
 MAX_SHORT_ID_BYTES: Final = 127  # of a transactional id whose length takes one byte
 MAX_RUN: Final = 32  # requests of one connection that are served at once
 SIZE_BYTES: Final = 4
-_HEAD_AT: Final = 8  # in a frame, behind api key, version and correlation id
-_CLIENT_ID_AT: Final = 10  # behind its length
-_CORRELATION_ID_AT: Final = 4  # in an answer, behind its size
+_HEAD_AT: Final = 8  # in a frame, after API key, version and correlation id
+_CLIENT_ID_AT: Final = 10  # after its length
+_CORRELATION_ID_AT: Final = 4  # in a response, after its size
 _PREFIX: Final = struct.Struct(">ihhi")  # size, api key, version, correlation id
 _PREFIX_BYTES: Final = _PREFIX.size
 _prefix = _PREFIX.unpack_from
@@ -50,7 +50,7 @@ _FIRST_VERSION_WITH_LOG_START: Final = 5
 
 
 class KnownHead:
-    """What a head means, and the answer to it but for correlation id and offsets."""
+    """The meaning of a head, and the response to it except for correlation id and offsets."""
 
     __slots__ = (
         "_before_offsets",
@@ -67,14 +67,14 @@ class KnownHead:
     def __init__(
         self, request: ProduceRequest, client_id: str | None, topic: str, *, version: int, prefix_bytes: int
     ) -> None:
-        """`request` has an empty batch; before an answer's body go `prefix_bytes` for size and header."""
+        """`request` has an empty batch; a response begins with `prefix_bytes` of length field and header."""
         self.request = request
         self.client_id = client_id
         self.topic_partition = TopicPartition(topic, request.topic_data[0].partition_data[0].index)
         self._version = version
         self._prefix_bytes = prefix_bytes
         zeros, ones = self._encoded(offset=0), self._encoded(offset=-1)
-        # All bits of the offsets and the time differ, no other byte does.
+        # All bits of the offsets and the time differ, and no other byte does.
         differing = [at for at, (zero, one) in enumerate(zip(zeros, ones, strict=True)) if zero != one]
         fields = 3 if version >= _FIRST_VERSION_WITH_LOG_START else 2
         offsets_at = differing[0]
@@ -87,14 +87,14 @@ class KnownHead:
         self._pack = struct.Struct(">4si{}s{}{}s".format(*parts)).pack
 
     def is_allowed(self, access: Access) -> bool:
-        """Return whether a client is known to have the right; what is not known the general way asks."""
+        """Return True if the client is known to have the rights; otherwise the general path checks them."""
         transactional_id = self.request.transactional_id
         return self.topic_partition.topic in access.writes and (
             transactional_id is None or transactional_id in access.transactional_ids
         )
 
     def in_words(self, partition_response: PartitionProduceResponse) -> list[TopicProduceResponse]:
-        """The answer for the one partition, as the general encoder takes it."""
+        """Return the response for the one partition in the form that the general encoder takes."""
         (topic,) = self.request.topic_data
         return [
             TopicProduceResponse(
@@ -119,7 +119,7 @@ class KnownHead:
     def answers(
         self, correlation_ids: list[int], places: list[tuple[int, int]], log_start_offset: int
     ) -> bytes:
-        """One answer behind another to requests whose batches are at `places` (base offset, next offset)."""
+        """Return the concatenated responses for batches at `places` (base offset, next offset)."""
         asked = zip(correlation_ids, places, strict=False)
         if self._version < _FIRST_VERSION_WITH_LOG_START:
             return b"".join(
@@ -136,14 +136,14 @@ class KnownHead:
     def answer_with(
         self, correlation_id: int, base_offset: int, log_append_time_ms: int, log_start_offset: int
     ) -> bytes:
-        """The answer to one request."""
+        """Return the response to one request."""
         offsets: tuple[int, ...] = (base_offset, log_append_time_ms, log_start_offset)
         if self._version < _FIRST_VERSION_WITH_LOG_START:
             offsets = offsets[:2]
         return self._pack(self._size, correlation_id, self._before_offsets, *offsets, self._behind_offsets)
 
     def refusals(self, correlation_ids: list[int], code: ErrorCode) -> bytearray:
-        """The same error to each of these requests."""
+        """Return a response with the error for each of these requests."""
         answer = self._encoded(code=code)
         answers = answer * len(correlation_ids)
         for number, correlation_id in enumerate(correlation_ids):
@@ -163,11 +163,11 @@ class ProduceHeads:
         self._turned_away = 0  # unknown heads since the table is full
         self._is_flexible = version >= 9
         self._goes_by_id = version >= 13
-        # Three empty tagged sections end a flexible request: of the partition, the topic and the whole.
+        # Three empty tag sections end a flexible request: those of the partition, the topic and the request.
         self._tail = b"\0\0\0" if self._is_flexible else b""
 
     def find(self, frame: memoryview) -> tuple[KnownHead, memoryview] | None:
-        """What the head of a request means, and its batch; None where the general way must be taken."""
+        """Return the meaning of a request's head, and its batch; None if the general path must serve it."""
         try:
             head_end = self._head_end(frame)
             known = self.known.get(bytes(frame[_HEAD_AT:head_end]))
@@ -178,7 +178,7 @@ class ProduceHeads:
                 return None
             start, end = self._records_in(frame, head_end)
         except (IndexError, struct.error, ValueError):
-            return None  # The general way says what is wrong.
+            return None  # The general path reports the error.
         tail = self._tail
         if end - start < HEADER_SIZE or end + len(tail) != len(frame) or (tail and frame[end:] != tail):
             return None
@@ -187,10 +187,10 @@ class ProduceHeads:
     def find_run(
         self, view: memoryview, position: int, end: int
     ) -> tuple[KnownHead, list[memoryview], list[int], list[int]] | None:
-        """The requests with one head that lie one behind another in `view`, from `position` on.
+        """Return the consecutive requests with one head in `view`; the size of the first is at `position`.
 
-        There stands the first one's size. What the head means; their batches, correlation ids and ends. None
-        if there are not two of them; requests in a transaction are served one by one.
+        They are returned as the meaning of the head, the batches, the correlation ids and the end positions.
+        Return None if there are fewer than two; requests in a transaction are served one by one.
         """
         try:
             frame = view[position + SIZE_BYTES : end]
@@ -219,7 +219,7 @@ class ProduceHeads:
             if stop > end or api_key or api_version != version or size > max_frame_bytes:
                 break
             start = position + lead_bytes
-            # Of the same size and with the same bytes up to the batch, it is of the same shape.
+            # With the same size and the same bytes before the batch, a request has the same shape.
             if size != known_size or view[position + _PREFIX_BYTES : start] != lead:
                 head_end = position + _PREFIX_BYTES + len(head)
                 if bytes(view[position + _PREFIX_BYTES : head_end]) != head:
@@ -239,26 +239,30 @@ class ProduceHeads:
         return batches, correlation_ids, stops
 
     def _is_there(self, known: KnownHead) -> bool:
-        # The name of a deleted topic may be another's by now, its id never.
+        # The name of a deleted topic may belong to another one now, its id never.
         if not self._goes_by_id:
             return True
         return known.request.topic_data[0].topic_id in self._services.metadata.image.topics.by_id
 
     def _head_end(self, frame: memoryview) -> int:
-        """Where the length of the batch stands in a request of the usual shape; in another, anywhere."""
+        """Return the position of the batch's length in a request of the usual shape.
+
+        In requests of another shape the position is arbitrary.
+        """
         (client_id_bytes,) = _int16(frame, _HEAD_AT)
         position = _CLIENT_ID_AT + client_id_bytes if client_id_bytes > 0 else _CLIENT_ID_AT
         if not self._is_flexible:
             # No transactional id (2), acks (2), timeout (4), one topic (4), its name; one partition, index.
             (name_bytes,) = _int16(frame, position + 12)
             return position + 22 + int(name_bytes)
-        # No tags (1), no transactional id (1), acks, timeout, one topic (1); then the same in fewer bytes.
+        # No tags (1), no transactional id (1), acks, timeout, one topic (1); then the same fields in fewer
+        # bytes.
         if not self._goes_by_id:
             return position + 14 + frame[position + 9]
         return position + 30
 
     def _transactional_head_end(self, frame: memoryview) -> int:
-        """The same in a request with a transactional id, which stands before what was counted there."""
+        """Return the position of the batch's length in a request with a transactional id."""
         (client_id_bytes,) = _int16(frame, _HEAD_AT)
         position = _CLIENT_ID_AT + client_id_bytes if client_id_bytes > 0 else _CLIENT_ID_AT
         if not self._is_flexible:
@@ -275,7 +279,7 @@ class ProduceHeads:
         return position + id_bytes + 30
 
     def _records_in(self, frame: memoryview, position: int) -> tuple[int, int]:
-        """Start and end of the batch whose length stands at `position`."""
+        """Return the start and the end of the batch whose length is at `position`."""
         if not self._is_flexible:
             (size_bytes,) = _int32(frame, position)
             return position + 4, position + 4 + size_bytes
@@ -292,7 +296,7 @@ class ProduceHeads:
     ) -> None:
         """Remember the head of a request of the usual shape that the handler has just served.
 
-        Its body begins at `body_at`; before the answer go `prefix_bytes` for size and header.
+        Its body begins at `body_at`; `prefix_bytes` is the size of the length field and header of a response.
         """
         (topic,) = request.topic_data
         name = topic.name
@@ -307,7 +311,7 @@ class ProduceHeads:
             return
         head = bytes(frame[_HEAD_AT:head_end])
         if head in self.known:
-            return  # It was what followed that made this request take the general way.
+            return  # Something after the head made this request take the general path.
         if len(self.known) >= MAX_HEADS:
             self._turned_away += 1
             if self._turned_away % LEARN_EVERY_WHEN_FULL:
@@ -315,8 +319,8 @@ class ProduceHeads:
         bare = _without_records(request)
         body = b"".join(encoder(ProduceRequest, self._version)(bare, bytearray()))
         null_records_bytes = 1 if self._tail else 4
-        # Not so where the frame is written in an unusual way, with tags or long varints: then the length of
-        # the batch stands elsewhere.
+        # They differ if the frame is encoded in an unusual way, with tags or long varints: then the length of
+        # the batch is elsewhere.
         if frame[body_at:head_end] != body[: len(body) - null_records_bytes - len(self._tail)]:
             return
         if len(self.known) >= MAX_HEADS:
@@ -327,7 +331,7 @@ class ProduceHeads:
 
 
 def _without_records(request: ProduceRequest) -> ProduceRequest:
-    """The same with null for the one batch, whose bytes belong to the connection."""
+    """Return the request with null in place of its one batch, whose bytes belong to the connection."""
     (topic,) = request.topic_data
     data = PartitionProduceData(index=topic.partition_data[0].index, records=None)
     bare = TopicProduceData(name=topic.name, topic_id=topic.topic_id, partition_data=[data])

@@ -1,6 +1,6 @@
-"""The answer to a request that is refused as a whole before it is read: its code, where the response has one.
+"""The response to a request that is rejected as a whole before it is handled.
 
-Most responses have a place for it at the top. In the others the request's elements are named again, each with
+Most responses have an error code at the top. Otherwise the elements of the request are repeated, each with
 the code, as Apache Kafka's `getErrorResponse` does: the `echoes` in the description of the API.
 """
 
@@ -19,8 +19,9 @@ from ottla.node.wire.peer_api import PeerApi
 
 A = TypeVar("A")
 
-# A larger request is answered with the beginnings of its names, and not at all if it has more elements: what
-# is refused must not be repeated by the megabyte. So few are named at once, more beside the loop.
+# The response to a larger request repeats only the beginnings of its names, and one with more elements gets
+# no response: a rejected request must not be echoed by the megabyte. Up to `ELEMENTS_AT_ONCE` elements are
+# repeated on the loop, more of them beside it.
 MAX_REPEATED_BYTES: Final = 65_536
 BEGINNING_BYTES: Final = 64
 MAX_REPEATED_ELEMENTS: Final = 65_536
@@ -28,9 +29,9 @@ ELEMENTS_AT_ONCE: Final = 4_096
 
 
 _CODES: Final = ("error_code", "partition_error_code")
-_UNKNOWN: Final = ("node_id", "port", "base_offset")  # of elements: -1 beside an error
-_ABSENT: Final = ("protocol_name", "entries")  # at the top: null beside an error, where the version has that
-# Their elements bear the error of the whole, too.
+_UNKNOWN: Final = ("node_id", "port", "base_offset")  # in elements: -1 beside an error
+_ABSENT: Final = ("protocol_name", "entries")  # at the top: null beside an error, if the version allows null
+# Their elements get the error of the whole request, too.
 _NAMES_ELEMENTS_TOO: Final = (
     ApiKey.ELECT_LEADERS,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS,
@@ -41,13 +42,13 @@ _NAMES_ELEMENTS_TOO: Final = (
 def with_denials(
     answers: Iterable[A], is_allowed: Iterable[bool], denial: KafkaError
 ) -> Iterator[A | KafkaError]:
-    """Give each element of a request the next answer where the client is allowed, else the denial."""
+    """Yield the next answer for each element that the client may use, and the denial for the others."""
     left = iter(answers)
     return (next(left) if one else denial for one in is_allowed)
 
 
 def has_top(api: ApiKey | PeerApi, version: int) -> bool:
-    """Return whether the response has an error code of its own, so that no element need be named."""
+    """Return True if the response has an error code of its own, so that no elements need to be repeated."""
     fields = schema_of(codec.response_class(api)).plain_fields(version)
     # Metadata has one since 13, but clients look at its topics.
     if api is ApiKey.METADATA or api in _NAMES_ELEMENTS_TOO:
@@ -56,7 +57,7 @@ def has_top(api: ApiKey | PeerApi, version: int) -> bool:
 
 
 def at_top(api: ApiKey | PeerApi, version: int, error: KafkaError) -> Any:
-    """The response with the error at its top alone."""
+    """Return the response with the error at its top only."""
     cls = codec.response_class(api)
     fields = schema_of(cls).plain_fields(version)
     absent = {field.name: None for field in fields if field.name in _ABSENT and field.is_nullable(version)}
@@ -71,7 +72,10 @@ def by_element(
     error: KafkaError,
     max_elements: int = MAX_REPEATED_ELEMENTS,
 ) -> Any:
-    """The response that names each element of the request at `position`; KafkaError if it cannot be read."""
+    """Return the response that repeats each element of the request at `position`.
+
+    Raises KafkaError if the request cannot be read.
+    """
     if len(frame) <= MAX_REPEATED_BYTES:
         decode = decoder(codec.request_class(api), version)
     else:
@@ -82,7 +86,8 @@ def by_element(
     cls = codec.response_class(api)
     fields = {field.name: field for field in schema_of(cls).plain_fields(version)}
     made = _error_fields(fields.values(), error)
-    # Old versions say it of a directory without a name. That a client has no right they say by naming none.
+    # Old versions report the error in a log directory without a name. A missing right they report by listing
+    # none.
     if api is ApiKey.DESCRIBE_LOG_DIRS and error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         made["results"] = [_element(fields["results"], {}, version, error)]
     for echo in describe(api).echoes:
@@ -106,7 +111,8 @@ def _repeated(echo: Echo, target: Field, parent: Any, version: int, error: Kafka
             to = to or from_
             if to in inner_fields:
                 value = getattr(source, from_) if hasattr(type(source), "__schema__") else source
-                # A request may leave out what its response cannot: the name of a topic that has an id.
+                # A request may leave out a field that its response requires: the name of a topic that has an
+                # id.
                 if value is not None or inner_fields[to].is_nullable(version):
                     named[to] = value
         if echo.inner is not None:

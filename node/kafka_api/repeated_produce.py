@@ -1,12 +1,12 @@
-"""Produce requests that begin like an earlier one: the same client, acks, topic and partition, another batch.
+"""Produce requests that begin like an earlier one: same client, acks, topic and partition, another batch.
 
-A producer repeats itself, and half the cost of a small request was to decode the same names and to encode the
-same answer. So what stands before the batch (its *head*) is looked up as bytes in a table (`produce_heads`),
-and requests with one head that lie one behind another in a connection's buffer are appended in one write and
-answered in one. There is no second codec, and what is not found in the table, or needs a word to be said,
-takes the general way through `produce`; so does the first batch of a transaction. Both ways give the same
-answers to the same bytes (`test_repeated_produce.py`): what `ProduceAppend.partition` checks
-beside the batch and may change between two requests is checked here too.
+Half the cost of a small request was to decode the names and to encode the response that its producer had sent
+and received before. So the bytes before the batch (its *head*) are looked up in a table (`produce_heads`),
+and consecutive requests with one head in a connection's buffer are appended in one write and answered in one.
+There is no second codec. A head that is not in the table, a batch that is rejected, and the first batch of a
+transaction take the general path through `produce`. Both paths give the same response to the same bytes
+(`test_repeated_produce.py`): the conditions besides the batch that `ProduceAppend.partition` checks and that
+may change between two requests are checked here too.
 """
 
 import struct
@@ -45,7 +45,7 @@ class RepeatedProduces:
     def serve(
         self, frame: memoryview, correlation_id: int, connection: ConnectionInfo
     ) -> bytes | Pending | ProduceResponse | Delayed[ProduceResponse] | None:
-        """The answer, as bytes where the head is known and the batch is taken; None: take the general way."""
+        """Return the response, as bytes if the batch is appended at once; None to take the general path."""
         found = self.heads.find(frame)
         services = self._services
         if found is None or services.is_cut_off:
@@ -58,7 +58,7 @@ class RepeatedProduces:
         try:
             partition = services.replica_manager.partition(known.topic_partition)
             now_ms = services.clock.now_ms()
-            # As a run of one: it is shorter than the way of those about which there is something to say.
+            # As a run of one, which is shorter than the path of batches that may be rejected.
             if places := partition.append_run(
                 [batch], required_acks=acks, now_ms=now_ms, produce_version=self._version
             ):
@@ -75,7 +75,7 @@ class RepeatedProduces:
             )
         except KafkaError as error:
             if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and services.metadata.suspects:
-                return None  # it may lead as soon as the metadata are here
+                return None  # it may lead as soon as the metadata have arrived
             append = self._general_append(known, correlation_id, connection)
             topic, index = known.topic_partition
             return _in_words(append, known, append.failed(topic, index, error, len(batch)))
@@ -88,10 +88,11 @@ class RepeatedProduces:
         return known.answer_with(correlation_id, base_offset, log_append_time_ms, log_start_offset)
 
     def serve_run(self, view: memoryview, position: int, end: int, access: Access) -> Run | None:
-        """Serve at once the requests with one head that lie one behind another in `view`.
+        """Serve at once the consecutive requests in `view` that have the same head.
 
-        The first one's size stands at `position`. None where there are not two of them, something is to be
-        said of the first one's batch, or `access` is not known to allow it: heads are shared by all clients.
+        The size of the first one is at `position`. Return None if there are fewer than two, if the first
+        batch is not simply appended, or if `access` is not known to allow it: heads are shared by all
+        clients.
         """
         found = self.heads.find_run(view, position, end)
         services = self._services
@@ -113,7 +114,7 @@ class RepeatedProduces:
                 produce_version=self._version,
             )
         except KafkaError:
-            return None  # The general way says it, to each.
+            return None  # The general path answers each request with the error.
         if not places:
             return None
         taken, next_offset = len(places), places[-1][1]
@@ -123,7 +124,7 @@ class RepeatedProduces:
         if log.high_watermark >= next_offset if acks == -1 else log.flush_due_from is None:
             if began_s:
                 counters.latency.observe(monotonic_s() - began_s, taken * SAMPLE_EVERY)
-            # Without the detour over its keywords.
+            # Skips the generated `__new__` with its keywords.
             return tuple.__new__(Run, (stops[taken - 1], taken, [answers]))
         del correlation_ids[taken:]
         pending = self._wait(known, partition, next_offset, correlation_ids, answers, began_s)
@@ -138,7 +139,7 @@ class RepeatedProduces:
         answers: bytes,
         began_s: float,
     ) -> Pending:
-        """Answer when what these requests appended, up to an offset, is as safe as they ask for."""
+        """Answer when the batches of these requests, up to an offset, are as safe as their acks demand."""
         needs_all = known.request.acks == -1
         required = RequiredOffset(next_offset, partition.leader_epoch, needs_all)
         timeout_ms = known.request.timeout_ms if needs_all else FLUSH_TIMEOUT_MS
@@ -162,7 +163,7 @@ class RepeatedProduces:
         result: Result[ProduceResponse],
         prefix_bytes: int,
     ) -> None:
-        """Remember the head of a request whose batch the general way has appended."""
+        """Remember the head of a request whose batch the general path has appended."""
         if _was_taken(request, result):
             self.heads.learn(frame, body_at, context, request, prefix_bytes)
 
@@ -176,7 +177,7 @@ class RepeatedProduces:
 
 
 def _needs_more_than_an_append(known: KnownHead, batch: memoryview, partition: Partition) -> bool:
-    """Whether the batch must be opened beside the loop, or needs a word of its transaction's coordinator."""
+    """Return True if the batch must be opened beside the loop, or verified by its transaction coordinator."""
     if batch[ATTRIBUTES_POSITION] & TRANSACTIONAL_BIT:
         producer_id, producer_epoch = _producer(batch, PRODUCER_AT)
         if known.request.transactional_id is None or not partition.log.has_ongoing_transaction(
@@ -195,7 +196,7 @@ def _in_words(
 
 
 def _was_taken(request: ProduceRequest, result: Result[ProduceResponse]) -> bool:
-    """Return whether a request has the usual shape and its one batch is appended, acknowledged or not."""
+    """Return True if a request has the usual shape and its one batch is appended, acknowledged or not."""
     if request.acks == 0:
         return False
     if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:

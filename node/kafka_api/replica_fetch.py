@@ -1,9 +1,9 @@
-"""Fetch as a follower sends it: up to the log end, and what it asks for says what it has.
+"""Fetch requests of followers, which read up to the log end offset and report their own log end offset.
 
-Only a node that has proven to be that broker is served. An error, a log that parted from ours (KIP-595) or
-records are answered at once; else the fetch waits for them. A high watermark alone waits a little for
-records to go with. A request that ends a session but names nothing (epoch -1) has the fetch that waits there
-answered: the follower has news for it, such as a partition that this node leads now.
+Only a node that has proven to be that broker is served. An error, a diverging log (KIP-595) or records are
+answered at once; otherwise the fetch waits for them. A new high watermark alone waits a little for records to
+go with it. A request that ends a session but names no partitions (epoch -1) completes the waiting fetch of
+that session: the follower has changes for it, such as a partition that this node now leads.
 """
 
 from collections.abc import Sequence
@@ -30,8 +30,8 @@ from ottla.node.wire.messages.fetch import (
 )
 from ottla.node.work.turns import Steps, in_turns
 
-# A follower may ask for partitions that were just made, and whose logs come with that. For more than these
-# it is answered in turns with others.
+# A follower may ask for partitions that were just created, whose logs the fetch creates. If there are more of
+# them, the request shares the loop with others.
 MADE_AT_ONCE = 4
 
 
@@ -71,9 +71,9 @@ def handle(
 
 
 def _refuse(context: RequestContext, request: FetchRequest) -> FetchResponse:
-    """Whoever has not proven to be a node of this cluster is shown nothing that is not committed.
+    """Reject the fetch of a client that has not proven to be a node: it may read committed records only.
 
-    Without the right of a node each partition bears that error, as in Kafka; with it, the whole.
+    Without the CLUSTER_ACTION right each partition gets that error, as in Kafka; with it, the whole request.
     """
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if not context.access.allows_of_cluster(AclOperation.CLUSTER_ACTION):
@@ -118,7 +118,7 @@ class ReplicaFetch:
         self._max_bytes, self._min_bytes = bounds(services, request)
 
     def begin(self, changed: Sequence[FedPartition]) -> Steps[Result[FetchResponse]]:
-        """Note how far the follower is, and answer it or let it wait."""
+        """Record the follower's offsets, and answer the fetch or let it wait."""
         session = self._session
         for fed in changed:
             self._acknowledge(fed)
@@ -132,7 +132,7 @@ class ReplicaFetch:
         return self._wait(has_offsets=bool(located))
 
     def _watch_all(self) -> bool:
-        """Watch each log, all of which the follower has; return whether there is news of offsets."""
+        """Watch each log, all of which the follower has in full; return True if an offset has changed."""
         dirty, has_offsets = self._session.dirty, False
         for fed in tuple(dirty):
             fed.watch()
@@ -143,7 +143,7 @@ class ReplicaFetch:
         return has_offsets
 
     def _acknowledge(self, fed: FedPartition) -> None:
-        """Its offset says that the follower has everything below."""
+        """Record that the follower has everything below its fetch offset."""
         session, wanted = self._session, fed.item.wanted
         try:
             partition = self._partition(fed)
@@ -160,10 +160,10 @@ class ReplicaFetch:
                     self._services.maintenance.scrub.soon(partition.topic_partition, wanted.fetch_offset)
                 fed.known_to = partition.isr
         except KafkaError:
-            pass  # The answer says it.
+            pass  # `_locate` answers with the error.
 
     def _partition(self, fed: FedPartition) -> Partition:
-        """The partition, led by this node in the epoch that the follower knows."""
+        """Return the partition, which this node must lead in the epoch that the follower knows."""
         topic, wanted = fed.item
         partition = fed.partition
         if partition is None or not partition.is_leader:
@@ -188,16 +188,16 @@ class ReplicaFetch:
         wanted = fed.item.wanted
         epoch, offset = wanted.last_fetched_epoch, wanted.fetch_offset
         if epoch < 0 or (epoch == partition.leader_epoch and offset <= partition.log.log_end_offset):
-            return None  # written in this reign: it has what this leader wrote
+            return None  # the leader of this epoch wrote what the follower has
         found = partition.diverging_epoch(offset, epoch)
         return (
             None if found is None else EpochEndOffset(epoch=found.leader_epoch, end_offset=found.end_offset)
         )
 
-    # ---- what there is to tell -------------------------------------------------------------------
+    # ---- the contents of a response --------------------------------------------------------------
 
     def _gather(self) -> tuple[list[Located], bool]:
-        """What can be told now, and whether it is worth an answer at once."""
+        """Return the partitions with something to send, and True if they are worth a response at once."""
         remaining_bytes, minimum_one_batch = self._max_bytes, True
         total_bytes, has_failure = 0, False
         located: list[Located] = []
@@ -217,7 +217,10 @@ class ReplicaFetch:
         return located, has_failure or 0 < self._min_bytes <= total_bytes or self._min_bytes <= 0
 
     def _locate(self, fed: FedPartition, remaining_bytes: int, minimum_one_batch: bool) -> Located | None:
-        """What to tell of a partition, None for nothing: then it is watched, or waits for its quota."""
+        """Return the data to send for a partition; None if there are none.
+
+        Then the partition is watched, or waits for its quota.
+        """
         item = fed.item
         wanted = item.wanted
         try:
@@ -229,7 +232,7 @@ class ReplicaFetch:
             if diverging is None:
                 partition.check_offset(wanted.fetch_offset)
                 if partition.isr is not fed.known_to:
-                    # A reign that began, or began again, since the follower asked: it knows of nobody yet.
+                    # A leader epoch that began after the follower's request does not know its offset yet.
                     self._acknowledge(fed)
                 if wanted.fetch_offset == log.log_end_offset:
                     fed.watch()
@@ -264,7 +267,7 @@ class ReplicaFetch:
         return Located(item, partition, found, data, size_bytes)
 
     def _is_cold(self, fed: FedPartition, partition: Partition) -> bool:
-        """Whether indexes must come from the disk first; a thread reads them, and then there is news."""
+        """Return True if indexes must be read from disk first; a thread does it and marks the partition."""
         cold = partition.log.cold_read(fed.item.wanted.fetch_offset, FetchIsolation.LOG_END)
         if cold is not None:
             self._services.start_task(self._warm(fed, cold))
@@ -290,7 +293,7 @@ class ReplicaFetch:
     # ---- waiting and answering -------------------------------------------------------------------
 
     def _wait(self, *, has_offsets: bool) -> Delayed[Result[FetchResponse]]:
-        """Until there is something to read, or a little while for a new high watermark."""
+        """Wait until there are records to send, or a little while for a new high watermark."""
         future = self._services.replica_manager.delay_replica_fetch(
             self._session,
             max_wait_ms=self._request.max_wait_ms,
@@ -304,7 +307,7 @@ class ReplicaFetch:
         for one in located:
             fed = session.partitions[one.item.key]
             if one.partition is None or one.data.diverging_epoch.epoch >= 0:
-                continue  # said again until the follower asks for something else
+                continue  # repeated until the follower asks for something else
             session.told(
                 fed,
                 high_watermark=one.data.high_watermark,
@@ -330,7 +333,7 @@ class ReplicaFetch:
 
 
 def _has_whole_log(fed: FedPartition) -> bool:
-    """Return whether the follower has said, in this reign, that it has the whole log."""
+    """Return True if the follower has reported, in this leader epoch, that it has the whole log."""
     partition, wanted = fed.partition, fed.item.wanted
     return (
         partition is not None

@@ -1,7 +1,7 @@
-"""Charges one request to its client: its time, the bytes that are sent either way, and what it changes.
+"""Charges one request to its client: its time, the bytes sent in either direction, and the changes it makes.
 
-Where it takes the client beyond a quota, the answer tells for how long, and the connection waits from then
-on, as in Apache Kafka. Of several quotas the longest time counts.
+If the request takes the client beyond a quota, the response contains the throttle time, and the connection is
+throttled for it from then on, as in Apache Kafka. Of several quotas the longest throttle time counts.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine
@@ -19,7 +19,7 @@ EXEMPT_APIS: Final = frozenset({ApiKey.WRITE_TXN_MARKERS})
 
 
 class RequestCharge:
-    """The account of one request of a client that has a quota."""
+    """The charges of one request of a client that has a quota."""
 
     __slots__ = (
         "_client_id",
@@ -49,7 +49,7 @@ class RequestCharge:
     # ---- the time of the request -------------------------------------------------------------------------
 
     def run(self, work: Callable[[], T]) -> T:
-        """Do a part of the request; where that fails the request ends with it, and counts."""
+        """Do a part of the request and count its time; if the part raises, the charge is decided with it."""
         try:
             return self.meter.run(work)
         except Exception:
@@ -57,13 +57,13 @@ class RequestCharge:
             raise
 
     def steps(self, work: Awaitable[T]) -> Coroutine[Any, Any, T]:
-        """Return a coroutine that does the work and counts its steps."""
+        """Return a coroutine that does the work and counts the time of its steps."""
         return cast("Coroutine[Any, Any, T]", MeteredSteps(work, self.meter))
 
-    # ---- what else counts --------------------------------------------------------------------------------
+    # ---- bytes and mutations -----------------------------------------------------------------------------
 
     def produced(self, size_bytes: int) -> None:
-        """Count the bytes of a request that produces."""
+        """Count the bytes of a Produce request."""
         self._produced_ms = self._quotas.produced.record(self._principal, self._client_id, size_bytes)
 
     def mutated(self, throttle_ms: int) -> None:
@@ -71,13 +71,13 @@ class RequestCharge:
         self._mutated_ms = max(self._mutated_ms, throttle_ms)
 
     def most_fetched_bytes(self) -> int | None:
-        """Return how many bytes a fetch may give that is not throttled for certain; None without a quota."""
+        """Return the most bytes of a fetch response that may escape throttling; None without a quota."""
         return self._quotas.fetched.most_at_once(self._principal, self._client_id)
 
     def fetched(self, size_bytes: int) -> int:
-        """Count the bytes of the answer to a fetch; return how long its client has to wait.
+        """Count the bytes of the response to a fetch; return its throttle time.
 
-        If it has to, the answer is to be empty, and its bytes do not count.
+        If that is not 0, the response must be empty, and its bytes do not count.
         """
         fetched, principal, client_id = self._quotas.fetched, self._principal, self._client_id
         fetched_ms = fetched.record(principal, client_id, size_bytes)
@@ -90,12 +90,13 @@ class RequestCharge:
         self._decide(throttle_ms)
         return throttle_ms
 
-    # ---- the end -----------------------------------------------------------------------------------------
+    # ---- the decision ------------------------------------------------------------------------------------
 
     def decide(self, *, is_answered: bool = True) -> int:
-        """Return how long the client has to wait, as the answer is to tell; its connection waits so long.
+        """Return the throttle time for the response, and throttle the connection for it.
 
-        A request without an answer takes nobody's time, as in Apache Kafka. To ask again changes nothing.
+        The time of a request without a response is charged to no client, as in Apache Kafka. Later calls
+        return the first result.
         """
         if self._decided_ms is not None:
             return self._decided_ms
@@ -105,13 +106,13 @@ class RequestCharge:
         throttle_ms = max(request_ms, produced_ms, mutated_ms)
         if produced_ms > request_ms:
             quotas.produced.throttled(principal, client_id, throttle_ms)
-        elif request_ms and request_ms >= mutated_ms:  # what mutations wait for the controller has noted
+        elif request_ms and request_ms >= mutated_ms:  # else the controller has counted it
             quotas.requests.throttled(principal, client_id, throttle_ms)
         self._decide(throttle_ms)
         return throttle_ms
 
     def settle(self) -> None:
-        """Count what the request took after it was decided: its answer was written."""
+        """Count the time spent since the decision, in which the response was encoded."""
         seconds = self.meter.take()
         if self._is_exempt:
             self._quotas.add_exempt(seconds)

@@ -1,4 +1,4 @@
-"""What a handler knows about a request beside its body: which API and version, and from whom."""
+"""The facts that a handler knows about a request besides its body: API, version, client and rights."""
 
 from dataclasses import dataclass
 
@@ -22,15 +22,15 @@ class RequestContext:
     correlation_id: int
     client_id: str | None
     connection: ConnectionInfo
-    is_large: bool = False  # whether it has so many elements that others must have their turn meanwhile
-    counters: RequestCounters | None = None  # of its API: errors of parts of its answer are counted there
-    charge: RequestCharge | None = None  # where the client has a quota
+    is_large: bool = False  # it has so many elements that it must share the loop with others
+    counters: RequestCounters | None = None  # of its API; they count the errors of parts of the response
+    charge: RequestCharge | None = None  # if the client has a quota
     _access: Access | None = None
 
     def mutation_payer(self, *, strict_since: int) -> MutationPayer:
-        """Return the client for whose quota new and deleted partitions count; nodes count for nobody's.
+        """Return the client to whose quota new and deleted partitions count; nodes have no quota.
 
-        Clients know since the version `strict_since` of an API that a quota may refuse them.
+        Clients of version `strict_since` of the API or later know that a quota may reject their request.
         """
         if self.connection.peer_id != NO_PEER:
             return MutationPayer()
@@ -41,7 +41,7 @@ class RequestContext:
         )
 
     def mutated(self, throttle_ms: int) -> int:
-        """Note, and return, how long the controller wants the client to wait."""
+        """Note how long the controller wants the client to wait, and return it."""
         if self.charge is not None:
             self.charge.mutated(throttle_ms)
         return throttle_ms
@@ -53,7 +53,7 @@ class RequestContext:
 
     @property
     def access(self) -> Access:
-        """The rights of the client, whose refusals are told with the name of the API."""
+        """The rights of the client; denials are logged with the name of the API."""
         access = self._access
         if access is None:
             shared = self.connection.access
@@ -62,7 +62,7 @@ class RequestContext:
 
     @property
     def client(self) -> Asker | None:
-        """The client for whom commands are given to the controller; None where a node of the cluster asks."""
+        """The client for which commands are given to the controller; None if the request is from a node."""
         connection = self.connection
         if connection.peer_id != NO_PEER:
             return None

@@ -1,4 +1,4 @@
-"""The decoders of requests, with the limits that the description of each API has."""
+"""The decoders of requests, with the limits from the description of each API."""
 
 from functools import cache
 from typing import Any, Final
@@ -11,20 +11,21 @@ from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.peer_api import PeerApi
 from ottla.node.wire.request_limits import VALUE
 
-# What finds, shows and removes groups and transactional ids, which may be older than the limit and longer.
-# Their texts are hashed and compared, some 20 ns a byte, so such a request is a small one as a whole.
+# Requests that find, show and remove groups and transactional ids may name some that are older, and longer,
+# than the limit. Their names are hashed and compared, some 20 ns a byte, so the request as a whole must be
+# small.
 OLD_IDS_MAX_BYTES: Final = 65_536
 
 
 @cache
 def limited_decoder(api: ApiKey | PeerApi, version: int) -> Decoder[Any]:
-    """The decoder of a version of an API's requests; FieldTooLong for what is beyond its limit."""
+    """Return the decoder of a version of an API; it raises FieldTooLong for a field beyond its limit."""
     return build_decoder(codec.request_class(api), version, describe(api).limits.fields)
 
 
 @cache
 def cutting_decoder(api: ApiKey | PeerApi, version: int, max_bytes: int) -> Decoder[Any]:
-    """Return a decoder that cuts each limited text at `max_bytes`, for answers that refuse the request."""
+    """Return a decoder that cuts each limited text at `max_bytes`, for responses that reject the request."""
     fields = describe(api).limits.fields
     cut = {path: limit._replace(max_bytes=max_bytes) for path, limit in fields.items()}
     return build_decoder(codec.request_class(api), version, cut, cuts=True)
@@ -32,6 +33,6 @@ def cutting_decoder(api: ApiKey | PeerApi, version: int, max_bytes: int) -> Deco
 
 @cache
 def old_ids_decoder(api: ApiKey, version: int) -> Decoder[Any]:
-    """Return the decoder of requests whose `old_ids` may be as long as the wire allows."""
+    """Return the decoder of requests whose `old_ids` may be as long as the protocol allows."""
     fields = {**describe(api).limits.fields, **dict.fromkeys(describe(api).old_ids, VALUE)}
     return build_decoder(codec.request_class(api), version, fields)

@@ -1,4 +1,4 @@
-"""How each version of an API is read, served and written, put together when it is first asked for."""
+"""The routes: decoder, handler and encoder of each version of an API, put together at its first request."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
@@ -25,31 +25,31 @@ from ottla.node.services import QuorumServices, Services
 from ottla.node.wire import codec
 from ottla.node.wire.peer_api import api_of
 
-# It takes `Services` or `QuorumServices`, and the request and the response are of its API.
+# It takes `Services` or `QuorumServices`; the request and the response are of its API.
 Handler: TypeAlias = Callable[[Any, RequestContext, Any], Result[Any]]
 
-FOLLOWERS_FETCH = "FetchFollower"  # as Kafka counts these apart
+FOLLOWERS_FETCH = "FetchFollower"  # Kafka counts these separately
 
 
 class Route(NamedTuple):
-    """How one version of one API is read, served and written."""
+    """The decoder, handler and encoder of one version of one API."""
 
     decode: Decoder[Any]
     encode: Encoder[Any]
     handle: Handler
-    services: Any  # `QuorumServices` of what is served early, else `Services`
+    services: Any  # `QuorumServices` for APIs that are served early, otherwise `Services`
     response_class: type
     header_version: int  # of the request
-    repeated: RepeatedRequests | None  # of Produce: the requests that need not be decoded again
-    prefix_bytes: int  # of the response: size, correlation id and, in flexible headers, the empty tag section
-    has_error_code: bool  # whether an answer as a whole may be an error
+    repeated: RepeatedRequests | None  # for Produce: serves requests that need not be decoded again
+    prefix_bytes: int  # in the response: size, correlation id and, in flexible headers, the empty tag section
+    has_error_code: bool  # a response may be an error as a whole
     counters: RequestCounters
-    follower_counters: RequestCounters | None  # of Fetch: requests of followers, which count in both
-    small_bytes: int  # beyond them a request is read and answered beside the loop
+    follower_counters: RequestCounters | None  # for Fetch: requests of followers, which both counters count
+    small_bytes: int  # a larger request is decoded and answered beside the loop
     description: ApiDescription
-    of_cluster: tuple[AclOperation, ...]  # the rights on the cluster of which a client needs one
-    changes: Changes | None  # of the cluster, that the audit log tells
-    may_be_change: Callable[..., bool] | None  # of an API that clients use all the time
+    of_cluster: tuple[AclOperation, ...]  # the rights on the cluster; a client needs one of them
+    changes: Changes | None  # the changes of the cluster for the audit log
+    may_be_change: Callable[..., bool] | None  # for an API that ordinary clients use
 
 
 def make_route(
@@ -61,7 +61,7 @@ def make_route(
     services: Services | None,
     counters: AllRequestCounters,
 ) -> Route:
-    """Return how a version of an API is served; CloseConnection where it is not."""
+    """Return the route of a version of an API; raise CloseConnection if it is not served."""
     if not is_served(api_key):
         raise CloseConnection(f"API key {api_key} is not supported")
     key = api_of(api_key)

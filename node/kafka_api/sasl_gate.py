@@ -1,22 +1,23 @@
-"""Logins by SASL: what a connection of a SASL listener may do until its client has proven who it is.
+"""Logins by SASL: the requests that a connection of a SASL listener may send until its client has logged in.
 
-    VERSIONS      ApiVersions, then or at once SaslHandshake
+    VERSIONS      ApiVersions, followed by, or instead, SaslHandshake
     HANDSHAKE     SaslHandshake
     MECHANISM     SaslHandshake, of a client that logs in again
     TOKENS        SaslAuthenticate, or tokens without a header after version 0 of SaslHandshake
-    OTHER         a client that logs in again by another mechanism: what it sends next fails
-    COMPLETE      everything; where the login has an end, SaslHandshake begins another one
-    FAILED        nothing; the answer is held for a while, sent, and the connection is closed
+    OTHER         a client that logs in again with another mechanism: its next request fails
+    COMPLETE      everything; if the login expires, SaslHandshake begins another one
+    FAILED        nothing; the response is delayed for a while, sent, and the connection is closed
 
     VERSIONS  -> HANDSHAKE   ApiVersions was answered without an error
-    VERSIONS, HANDSHAKE, MECHANISM -> TOKENS   the mechanism is one of the listener's
-    MECHANISM -> OTHER       it is not the one of the login before
+    VERSIONS, HANDSHAKE, MECHANISM -> TOKENS   the listener has the mechanism
+    MECHANISM -> OTHER       it is not the mechanism of the login before
     TOKENS    -> COMPLETE    the mechanism is satisfied
-    COMPLETE  -> MECHANISM   SaslHandshake came
+    COMPLETE  -> MECHANISM   SaslHandshake was received
     any       -> FAILED
 
-What a connection may do is its `Service`; after a login that does not end that is the node's own, so nothing
-of this costs anything then. Texts and codes are those of Kafka's SaslServerAuthenticator.
+The `Service` of a connection determines the requests that it may send; after a login that does not expire it
+is the node's own, so none of this costs anything then. Texts and codes are those of Kafka's
+SaslServerAuthenticator.
 """
 
 import asyncio
@@ -54,7 +55,7 @@ from ottla.node.wire.messages.sasl_handshake import SaslHandshakeResponse
 from ottla.node.wire.peer_api import api_of
 from ottla.node.wire.sasl_mechanisms import OAUTHBEARER, PLAIN
 
-MIN_SECONDS_BETWEEN_LOGINS: Final = 1.0  # of one connection, as in Kafka
+MIN_SECONDS_BETWEEN_LOGINS: Final = 1.0  # on one connection, as in Kafka
 NONCE_BYTES: Final = 24
 _MECHANISM: Final = re.compile("[A-Z0-9_-]{1,20}")  # RFC 4422
 _SIZE: Final = struct.Struct(">i")
@@ -98,31 +99,31 @@ class SaslLogin:
 
     def __init__(self, connection: Connection, on_left: "Callable[[SaslLogin], None]") -> None:
         self.connection = connection
-        self.on_left = on_left  # told when the connection has ended
+        self.on_left = on_left  # called when the connection has ended
         self.state = State.VERSIONS
         self.mechanism = ""
-        self.settings: ListenerSasl | None = None  # since SaslHandshake
+        self.settings: ListenerSasl | None = None  # set by SaslHandshake
         self.exchange: Exchange | None = None
         self.is_raw = False  # tokens have no header
-        self.has_told = False  # the audit log, that it has failed
-        self.has_tried = False  # a token came: whatever ends the login now but success is a failure
+        self.has_told = False  # the failure is in the audit log
+        self.has_tried = False  # a token was received: if the login ends without success, it has failed
         self.before: tuple[str, str] | None = None  # mechanism and principal of the login before
         self.began_s = 0.0  # when the client began to log in again
-        self.timer: asyncio.TimerHandle | None = None  # until it has taken too long, or has ended
+        self.timer: asyncio.TimerHandle | None = None  # limits the duration of the login, then its lifetime
 
     @property
     def kind(self) -> str:
-        """Kafka's word for it."""
+        """Kafka's word for this login."""
         return "authentication" if self.before is None else "re-authentication"
 
     def end(self) -> None:
-        """Wait no longer for its end."""
+        """Cancel the timer of this login."""
         timer, self.timer = self.timer, None
         if timer is not None:
             timer.cancel()
 
     def connection_ended(self) -> None:
-        """Forget it; a client that leaves in the midst of it has failed to log in."""
+        """Drop the login; a client that disconnects during it has failed to log in."""
         self.end()
         self.on_left(self)
 
@@ -146,14 +147,13 @@ class SaslGate:
         is_for_nodes_only: bool = False,
         loop_of: Callable[[], asyncio.AbstractEventLoop] = asyncio.get_running_loop,
     ) -> None:
-        """`settings` are those that hold now; a login keeps those that it began with.
+        """`settings` returns the current settings; a login keeps the settings that it began with.
 
-        `unique` gives random bytes; `false_credentials` are shown of users that do not exist.
-
-        `failures` are those of all listeners. `credential_of` finds the SCRAM users, by default those of the
-        metadata on this node. `verifier` gives what judges the tokens of OAUTHBEARER, which end by the clock
-        `now_ms`. Nodes of the cluster, at a listener of their own, are not refused unseen for what others at
-        their address have failed: a follower would drop out for it.
+        `unique` returns random bytes; `false_credentials` are shown for users that do not exist. `failures`
+        are shared by all listeners. `credential_of` finds the SCRAM users, by default those in the metadata
+        on this node. `verifier` returns the function that verifies the tokens of OAUTHBEARER, which expire by
+        the clock `now_ms`. Nodes of the cluster, at a listener of their own, are not rejected for the failed
+        logins of others at their address: a follower would drop out for it.
         """
         self._is_for_nodes_only = is_for_nodes_only
         self.counts = LoginCounts()
@@ -177,7 +177,7 @@ class SaslGate:
         self._expired_service = Service(serve=self._serve_expired, fail=everything.fail)
 
     def begin(self, connection: Connection) -> None:
-        """Serve a new connection nothing else until its client has logged in."""
+        """Serve only the login on a new connection until its client has logged in."""
         connection.login = login = SaslLogin(connection, self._left)
         self._begin(login)
 
@@ -186,10 +186,10 @@ class SaslGate:
         login.timer = self._loop_of().call_later(LOGIN_SECONDS, self._took_too_long, login)
         login.connection.serve_by(self._login_service, self._settings().max_receive_bytes)
 
-    # ---- after a login that has an end ---------------------------------------------------------------
+    # ---- after a login that expires ------------------------------------------------------------------
 
     def _serve_limited(self, connection: Connection, frame: memoryview) -> Answer | Pending:
-        """Serve everything, and let the client log in again."""
+        """Serve every request, and let the client log in again."""
         login = cast(SaslLogin, connection.login)
         if not _is(frame, ApiKey.SASL_HANDSHAKE) or not self._may_begin_again(login):
             return self._dispatcher.serve(connection, frame)
@@ -200,7 +200,7 @@ class SaslGate:
         return self._serve(connection, frame)
 
     def _serve_expired(self, connection: Connection, frame: memoryview) -> Answer | Pending:
-        """Let the client log in again, and close for anything else."""
+        """Let the client log in again; any other request closes the connection."""
         login = cast(SaslLogin, connection.login)
         if _is(frame, ApiKey.SASL_HANDSHAKE) and self._may_begin_again(login):
             return self._serve_limited(connection, frame)
@@ -213,7 +213,7 @@ class SaslGate:
     # ---- a login -------------------------------------------------------------------------------------
 
     def _serve(self, connection: Connection, frame: memoryview) -> Answer | Pending:
-        """Answer a request of a client that has not logged in; CloseConnection where it has to do that."""
+        """Answer a request of a client that has not logged in; CloseConnection if it must log in first."""
         login = cast(SaslLogin, connection.login)
         if login.state is State.TOKENS and login.is_raw:
             return self._take_token(login, bytes(frame), None)
@@ -229,7 +229,7 @@ class SaslGate:
         if key != ApiKey.SASL_HANDSHAKE:
             raise CloseConnection(f"Unexpected Kafka request of type {_name(key)} during SASL handshake.")
         waiting = self._dispatcher.wait_for_logins(connection.info.listener_name)
-        if waiting is not None:  # the credentials are not there yet
+        if waiting is not None:  # the credentials are not loaded yet
             return Pending(waiting, lambda _: self._serve(connection, frame))
         return self._serve_handshake(login, frame)
 
@@ -241,7 +241,7 @@ class SaslGate:
         answer = self._dispatcher.serve(login.connection, frame)
         version = int.from_bytes(frame[2:4])
         is_served = is_advertised(SERVED, ApiKey.API_VERSIONS, version)
-        # Behind size and correlation id, its answers have the error first.
+        # After size and correlation id, the response begins with the error code.
         if type(answer) is not list or (is_served and not any(bytes(cast(bytes, answer[0])[8:10]))):
             login.state = State.HANDSHAKE
         return answer
@@ -250,14 +250,14 @@ class SaslGate:
         read = self._dispatcher.read(frame)
         login.settings = settings = self._settings()
         verify = self._verifier()
-        # The verifier of tokens is made a moment after the settings have it.
+        # The verifier of tokens is created a moment after the settings have it.
         enabled = [one for one in settings.mechanisms if one != OAUTHBEARER or verify is not None]
         mechanism = read.request.mechanism
         if mechanism not in enabled:
             refused = SaslHandshakeResponse(
                 error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=enabled
             )
-            # Anything else may be what stood in the wrong place of somebody's settings: a password, too.
+            # Other text may be a value from the wrong place of a client's settings, even a password.
             named = mechanism if _MECHANISM.fullmatch(mechanism) else "of no such name"
             return self._failed(
                 login, self._dispatcher.answer(read, refused), f"Unsupported SASL mechanism {named}"
@@ -314,7 +314,7 @@ class SaslGate:
     # ---- tokens --------------------------------------------------------------------------------------
 
     def _take_token(self, login: SaslLogin, token: bytes, read: Read | None) -> Answer | Pending:
-        """Go on with a login; without `read` the answer has no header either."""
+        """Continue a login with a token; without `read` the answer has no header either."""
         address, exchange = login.connection.info.client_host, login.exchange
         assert exchange is not None
         if not self._is_for_nodes_only and self._failures.is_refused(address, self._loop_of().time()):
@@ -335,12 +335,12 @@ class SaslGate:
         return Pending(done, lambda outcome: self._judge(login, outcome, read))
 
     def _judge(self, login: SaslLogin, outcome: object, read: Read | None) -> Answer | Pending:
-        """Answer what a mechanism said to a token."""
+        """Answer with the result of a mechanism for a token."""
         exchange = login.exchange
-        if exchange is None:  # the client has left meanwhile, which has counted
+        if exchange is None:  # the client has disconnected meanwhile, which was counted
             raise CloseConnection(_LEFT)
         if isinstance(outcome, CloseConnection):
-            login.state = State.FAILED  # that the node is busy is not held against its address
+            login.state = State.FAILED  # a busy node does not count as a failure of the address
             raise outcome
         if isinstance(outcome, SaslError):
             told = outcome.told or (
@@ -351,7 +351,7 @@ class SaslGate:
         assert isinstance(outcome, bytes)
         lifetime_ms = 0
         if login.mechanism == OAUTHBEARER and outcome:
-            # The client is to answer that it has heard this, and may leave instead.
+            # The client should confirm this error, but may disconnect instead.
             self._tell(login, "its token is invalid")
         if exchange.is_complete:
             principal = f"User:{exchange.user}"
@@ -367,7 +367,7 @@ class SaslGate:
         return self._dispatcher.answer(read, response)
 
     def _complete(self, login: SaslLogin, principal: str, expires_ms: int | None) -> int:
-        """Serve a client that has logged in; return how long for, in milliseconds, 0 for ever."""
+        """Serve a client that has logged in; return for how long, in milliseconds, 0 without a limit."""
         connection = login.connection
         login.end()
         login.state, login.exchange = State.COMPLETE, None
@@ -389,13 +389,14 @@ class SaslGate:
         return lifetime_ms
 
     def _lifetime_ms(self, max_reauth_ms: int, expires_ms: int | None) -> int:
-        """Return how long a login lasts, in milliseconds: as long as what the client showed, and no longer
-        than the listener allows; 0 for as long as the connection.
+        """Return the lifetime of a login in milliseconds, 0 for as long as the connection lasts.
+
+        It ends when the client's token expires, but no later than the listener allows.
         """
         limits_ms = [max_reauth_ms]
         if expires_ms is not None:
             assert self._now_ms is not None
-            # A token that has ended just now, within the skew of clocks, still has a moment.
+            # A token that has just expired, within the skew of clocks, still has a moment.
             limits_ms.append(max(1, expires_ms - self._now_ms()))
         return min((one for one in limits_ms if one > 0), default=0)
 
@@ -418,7 +419,7 @@ class SaslGate:
         return self._failed(login, answer, reason or told)
 
     def _failed(self, login: SaslLogin, answer: Answer, reason: str) -> Answer | Pending:
-        """Hold the answer for a while, then send it and close the connection."""
+        """Delay the answer for a while, then send it and close the connection."""
         connection, loop = login.connection, self._loop_of()
         self._tell(login, reason)
         login.end()
@@ -431,7 +432,7 @@ class SaslGate:
         loop.call_later(held_s, _settle, done)
 
         def send(_: object) -> Answer:
-            # Behind the answer, and whether or not more of its requests are there.
+            # After the answer, even if more requests of the connection have arrived.
             loop.call_soon(connection.refuse, f"Failed {login.kind}: {reason}")
             return answer
 
@@ -447,9 +448,9 @@ class SaslGate:
         login.connection.abort(reason)
 
     def _left(self, login: SaslLogin) -> None:
-        """Count a client whose connection has ended between its first token and the end of its login.
+        """Count a client that disconnected between its first token and the end of its login.
 
-        Salts and challenges have been shown to it: who only wants to see them has tried to log in, too.
+        It has seen salts and challenges: a client that only wants those has tried to log in, too.
         """
         if login.state is not State.TOKENS or not login.has_tried:
             return
@@ -458,7 +459,7 @@ class SaslGate:
         self._count_failure(login)
 
     def _count_failure(self, login: SaslLogin) -> None:
-        """Have a login be one that has failed."""
+        """Count the login as failed."""
         login.state, login.exchange = State.FAILED, None
         if login.before is None:
             self.counts.failed += 1
@@ -466,7 +467,7 @@ class SaslGate:
             self.counts.failed_again += 1
 
     def _tell(self, login: SaslLogin, reason: str) -> None:
-        """Have the audit log tell a login that failed."""
+        """Write a failed login to the audit log."""
         if self._on_failed_login is not None and not login.has_told:
             login.has_told = True
             info, exchange = login.connection.info, login.exchange
@@ -485,7 +486,7 @@ _TOO_MANY_WAIT: Final = CloseConnection("too many logins wait for their password
 
 
 def _respond(exchange: Exchange, token: bytes) -> object:
-    """Return the answer of a mechanism, or its error; maybe in a thread."""
+    """Return the answer of a mechanism, or its error; may run in a thread."""
     try:
         return exchange.respond(token)
     except SaslError as error:

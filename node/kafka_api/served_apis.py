@@ -1,8 +1,9 @@
 """The APIs that a node serves, with the versions that it advertises.
 
-They are Apache Kafka 4.4's, key by key as they are really served: clients switch features on by what stands
-here. `node/kafka_api/<api>.py` has the `handle` of each, and its description as `API`. The versions stand in
-both, since ApiVersions tells all of them before any of these modules is loaded; tests/tidy holds them equal.
+They are Apache Kafka 4.4's, each as it is really served, because clients enable features by the advertised
+versions. `node/kafka_api/<api>.py` has the `handle` of each API and its description, `API`. The versions are
+listed in both places because ApiVersions returns all of them before any of these modules is loaded;
+tests/tidy asserts that they are equal.
 """
 
 from collections.abc import Mapping
@@ -96,7 +97,7 @@ SERVED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0),
 }
 
-# What a node serves that is only a controller: of Kafka's controller APIs, those of clients.
+# The APIs of a node that is only a controller: those of Kafka's controller APIs that clients use.
 CONTROLLER_APIS: Final = frozenset(
     {
         ApiKey.SASL_HANDSHAKE,
@@ -128,7 +129,7 @@ CONTROLLER_APIS: Final = frozenset(
     }
 )
 
-# What nodes of the cluster are served once they have proven themselves, and nobody is told of.
+# APIs for nodes of the cluster that have proven their identity; ApiVersions does not list them.
 SERVED_TO_PEERS: dict[PeerApi, tuple[int, int]] = {
     PeerApi.SUBMIT_COMMAND: (0, 1),
     PeerApi.FETCH_METADATA: (0, 0),
@@ -138,21 +139,22 @@ SERVED_TO_PEERS: dict[PeerApi, tuple[int, int]] = {
 }
 
 NO_VERSIONS = (0, -1)
-PEER_HANDSHAKE_VERSIONS = (0, 0)  # 0 is for ever: by it nodes of different releases find their versions
-# By these the other end of a connection proves who it is, so they are served to whoever has not yet.
+# Never changes: nodes of different releases find their common versions with it.
+PEER_HANDSHAKE_VERSIONS = (0, 0)
+# The other end of a connection proves its identity with these APIs, so they are served before it has.
 PROOFS: Final = frozenset({PeerApi.PEER_HANDSHAKE, PeerApi.ACT_FOR})
 
-# The dispatcher itself shakes hands, which is no handler's.
+# The dispatcher itself answers these; they have no handler.
 _DESCRIBED_HERE: Final[Mapping[ApiKey | PeerApi, ApiDescription]] = {
     PeerApi.PEER_HANDSHAKE: ApiDescription(
         versions=(0, 0),
-        asks=NOTHING,  # by it a client proves to be a node
+        asks=NOTHING,  # a client proves with it that it is a node
         limits=RequestLimits(SEVERAL, {"proof": NAME, "nonce": NAME}),
         is_served_early=True,
     ),
     PeerApi.ACT_FOR: ApiDescription(
         versions=(0, 0),
-        asks=NOTHING,  # by it the REST API of a node proves to be one
+        asks=NOTHING,  # the REST API of a node proves its identity with it
         limits=RequestLimits(SEVERAL, {"proof": NAME, "nonce": NAME, "principal": VALUE, "host": NAME}),
     ),
 }
@@ -161,8 +163,10 @@ Served = Mapping[ApiKey, tuple[int, int]]
 
 
 def served_by(config: BrokerConfig) -> Served:
-    """What a node of this configuration serves: its clients may leave the end of a transaction to others
-    (KIP-939) only where that is wanted, as no version of that is final.
+    """Return the APIs and versions that a node with this configuration serves.
+
+    Two-phase commit (KIP-939), with which a client leaves the end of a transaction to an external
+    coordinator, has no final version yet, so it is served only if the configuration enables it.
     """
     if not config.is_broker:
         return {key: versions for key, versions in SERVED.items() if key in CONTROLLER_APIS}
@@ -172,7 +176,7 @@ def served_by(config: BrokerConfig) -> Served:
 
 
 def is_advertised(served: Served, key: ApiKey | PeerApi, version: int) -> bool:
-    """Whether a client (or a peer) was told that it may send this version."""
+    """Return True if this version is advertised to clients (or to peers)."""
     if isinstance(key, ApiKey):
         first, last = served.get(key, NO_VERSIONS)
     else:
@@ -181,13 +185,13 @@ def is_advertised(served: Served, key: ApiKey | PeerApi, version: int) -> bool:
 
 
 def is_served(api_key: int) -> bool:
-    """Return whether there is such an API, for clients or for peers."""
+    """Return True if the API exists, for clients or for peers."""
     return api_key in SERVED or api_key in SERVED_TO_PEERS or api_key in PROOFS
 
 
 @cache
 def describe(api: ApiKey | PeerApi) -> ApiDescription:
-    """Return what the module of an API says of it; the module is loaded for that."""
+    """Return the description of an API; this loads its module."""
     here = _DESCRIBED_HERE.get(api)
     if here is not None:
         return here
@@ -196,7 +200,7 @@ def describe(api: ApiKey | PeerApi) -> ApiDescription:
 
 
 def is_served_early(api_key: int) -> bool:
-    """Return whether requests with this key are served while clients still wait."""
+    """Return True if requests with this key are served while clients still wait."""
     return is_served(api_key) and describe(api_of(api_key)).is_served_early
 
 

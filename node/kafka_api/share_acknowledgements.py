@@ -1,6 +1,4 @@
-"""Acknowledgements of share groups, as ShareAcknowledge and ShareFetch bring them: checked, allowed, and told
-to the share-partitions.
-"""
+"""The acknowledgements in ShareAcknowledge and ShareFetch: validated, authorized and passed on."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
@@ -17,13 +15,13 @@ from ottla.node.wire.messages.share_acknowledge import AcknowledgeTopic
 from ottla.node.wire.messages.share_fetch import FetchTopic
 
 MAX_MEMBER_ID_LENGTH: Final = 36
-# From this version of both APIs on members may renew their locks (KIP-1222).
+# From this version of both APIs on members may renew their acquisition locks (KIP-1222).
 FIRST_VERSION_WITH_RENEW: Final = 2
 _RENEW: Final = int(AcknowledgeType.RENEW)
 
 
 class _Batch(Protocol):
-    """A batch of either message."""
+    """A batch of either API."""
 
     @property
     def first_offset(self) -> int: ...
@@ -34,7 +32,7 @@ class _Batch(Protocol):
 
 
 def is_member_id(member: str | None) -> bool:
-    """Return whether a member may call itself so."""
+    """Return True if the text is a valid member id."""
     return bool(member) and member is not None and len(member) <= MAX_MEMBER_ID_LENGTH
 
 
@@ -46,7 +44,7 @@ def acknowledge(
     *,
     is_renew: bool,
 ) -> Answers:
-    """Tell share-partitions what a member says of their records; the answer for each that is named.
+    """Pass a member's acknowledgements to the share-partitions; return the answer for each of them.
 
     As in Apache Kafka, partitions without batches are answered only beside others that have some.
     """
@@ -84,13 +82,13 @@ def acknowledge(
 def joined_batches(
     batches: Sequence[_Batch], most: int, *, is_renew: bool
 ) -> list[AcknowledgementBatch] | None:
-    """Return the batches, those of neighbouring records with a type each joined; None if they are not in
-    order, or have types that the request may not have.
+    """Return the batches, with neighbours that have a type for each record joined; None if they are invalid.
 
-    librdkafka sends a batch for each record.
+    Invalid are batches out of order, and types that the request may not have. librdkafka sends a batch for
+    each record.
     """
     joined: list[AcknowledgementBatch] = []
-    kinds: list[int] = []  # those of a run of neighbours that begins at `begin`
+    kinds: list[int] = []  # the types of a run of neighbours that starts at `begin`
     begin, end = 0, -1
     for batch in batches:
         first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
@@ -115,7 +113,7 @@ def joined_batches(
 
 
 def count_failures(services: Services, answers: Mapping[TopicIdPartition, Refusal]) -> None:
-    """Count the topics of which an acknowledgement did not hold."""
+    """Count a failed acknowledgement for each topic that has one."""
     by_id = services.metadata.image.topics.by_id
     failed = {place.topic_id for place, one in answers.items() if one.error is not ErrorCode.NONE}
     if failed:

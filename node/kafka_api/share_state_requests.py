@@ -1,6 +1,6 @@
 """The common parts of the APIs of the state of share-partitions (83 to 87).
 
-Leaders of share-partitions and coordinators of share groups ask them of the share coordinator.
+Leaders of share-partitions and coordinators of share groups send them to the share coordinator.
 """
 
 from typing import Any, Final
@@ -15,8 +15,9 @@ ECHOES: Final = (Echo("topics", "results", ("topic_id",), Echo("partitions", "pa
 
 
 def is_empty(request: Any, *, empty_topics: bool = False) -> bool:
-    """Return whether a request says nothing, to which Kafka's answer is as empty; with `empty_topics` a topic
-    may have no partitions.
+    """Return True if a request is empty, to which Kafka returns an empty response.
+
+    With `empty_topics` a topic may have no partitions.
     """
     topics = request.topics
     has_empty_topic = not empty_topics and any(not topic.partitions for topic in topics)

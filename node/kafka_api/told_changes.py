@@ -1,4 +1,4 @@
-"""Tells the audit log the changes that a client asked for, once their outcome is there."""
+"""Writes the changes that a client requested to the audit log when their outcome is known."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable
@@ -14,12 +14,13 @@ from ottla.node.work.turns import Steps
 
 R = TypeVar("R")
 
-# Of one request; the rest is counted.
+# In one request; the rest is counted.
 MAX_TOLD: Final = 500
-# In place of an error code, of a client that left before it was there; and how long after that this is sure.
+# Logged in place of an error code if the client disconnected before the outcome was known, which is certain
+# this long after the future is done.
 LEFT: Final = "CLIENT_DISCONNECTED"
 LEFT_AFTER_S: Final = 1.0
-# Told as refusals already, with the rule.
+# Already logged as denials, with the ACL.
 _REFUSALS: Final = frozenset(
     {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -31,7 +32,7 @@ _REFUSALS: Final = frozenset(
 
 
 class ToldChanges:
-    """The changes of one request; `of` wraps what its handler returned."""
+    """The changes of one request; `of` wraps the result of its handler."""
 
     __slots__ = ("_audit", "_changes", "_context", "_has_answer", "_request", "_response_class")
 
@@ -48,10 +49,10 @@ class ToldChanges:
         self._context = context
         self._request = request
         self._response_class = response_class
-        self._has_answer = False  # or whoever asked has left
+        self._has_answer = False  # or the disconnect of the client was logged
 
     def of(self, result: Result[R]) -> Result[R]:
-        """Return the result, which tells the changes when the response is there."""
+        """Return the result, wrapped so that the changes are logged when the response is complete."""
         if type(result) in (self._response_class, EncodedBody):
             self.tell(result)
             return result
@@ -85,30 +86,30 @@ class ToldChanges:
         future.get_loop().call_later(LEFT_AFTER_S, self._tell_who_left)
 
     def _tell_who_left(self) -> None:
-        """Tell a change to whose answer nobody came back: who disconnects at once is not hidden by that."""
+        """Log a change whose client left before its response: disconnecting at once must not hide it."""
         if not self._has_answer:
             self._has_answer = True
             self._tell(self._changes(self._request, self._response_class()), LEFT)
 
     def tell(self, response: object) -> None:
-        """Tell the changes and their outcomes by the response."""
+        """Log the changes with their outcomes in the response."""
         self._tell(self._changes(self._request, response))
 
     def steps(self, response: object) -> Steps[None]:
-        """Do the same of a large request in steps, which others may come between."""
+        """Return the steps that log the changes of a large request; other work may run between them."""
         return self._steps(self._changes(self._request, response))
 
     def failed(self, error: KafkaError) -> None:
-        """Tell that the request failed as a whole."""
+        """Log that the request failed as a whole."""
         try:
             response = self._response_class(error_code=error.code)
-        except TypeError:  # its answers have no such field
+        except TypeError:  # its responses have no such field
             self._tell((ChangeOutcome(CLUSTER, "", error.code),))
         else:
             self.tell(response)
 
     def _tell(self, outcomes: Iterable[ChangeOutcome], outcome: str = "") -> None:
-        """Tell changes with their error codes, or with the same word for all."""
+        """Log changes with their error codes, or with the same outcome for all."""
         for _ in self._steps(outcomes, outcome):
             pass
 

@@ -1,7 +1,8 @@
-"""Produce in a transaction: the coordinator is asked before the first batch of it goes into a log (KIP-890).
+"""Produce in a transaction: the coordinator verifies it before its first batch goes into a log (KIP-890).
 
-To 11 the client must have added the partition to its transaction; from 12 on this adds it. The request
-waits for the coordinator as a whole, as in Apache Kafka, so that what a producer sends stays in order.
+Up to version 11 the client must have added the partition to its transaction; from 12 on Produce adds it. The
+request waits for the coordinator as a whole, as in Apache Kafka, so that the batches of a producer stay in
+order.
 """
 
 import struct
@@ -24,7 +25,7 @@ FIRST_VERSION_WITH_ABORTABLE: Final = 11
 FIRST_VERSION_THAT_ADDS: Final = 12
 _PRODUCER = struct.Struct(">qhi")  # id, epoch, base sequence
 PRODUCER_AT: Final = 43
-# A guard to append a batch with, None for none, or why the batch is refused.
+# A guard to append a batch with, None for none, or the reason why the batch is rejected.
 Verdict: TypeAlias = Guard | KafkaError | None
 _UNREACHABLE: Final = (
     ErrorCode.NETWORK_EXCEPTION,
@@ -36,20 +37,20 @@ _UNREACHABLE: Final = (
 
 
 class Part:
-    """One partition of the request, and what it needs before it is appended to."""
+    """One partition of the request, and what it needs before the append."""
 
     __slots__ = ("asked", "data", "guard", "producer", "refused", "topic")
 
     def __init__(self, topic: str | None, data: PartitionProduceData) -> None:
         self.topic = topic
         self.data = data
-        self.producer = _producer_of(data.records)  # where the batch belongs to a transaction
+        self.producer = _producer_of(data.records)  # if the batch belongs to a transaction
         self.guard: Guard | None = None  # to append with
-        self.asked: TopicPartition | None = None  # once the coordinator has said yes to this
+        self.asked: TopicPartition | None = None  # if the coordinator must confirm this partition
         self.refused: KafkaError | None = None
 
     def prepare(self, append: ProduceAppend, *, bumps_epoch: bool, is_asked: bool) -> None:
-        """Find out whether the coordinator has to be asked, or why not."""
+        """Find out if the coordinator must be asked about the partition, or why the batch is rejected."""
         assert self.producer is not None
         try:
             guard = append.partition_to_write(self.topic, self.data.index).begin_verification(
@@ -68,8 +69,9 @@ class Part:
 def verify(
     services: Services, context: RequestContext, request: ProduceRequest, append: ProduceAppend
 ) -> Steps[list[Part]]:
-    """Return the partitions of a request with a transactional id about whose batches there is something to
-    ask or to say.
+    """Return the partitions of a request that need a verdict: those with transactional batches.
+
+    If the batches have several producer ids, all partitions are returned, and all are rejected.
     """
     parts: list[Part] = []
     for topic in request.topic_data:
@@ -94,7 +96,7 @@ def verify(
 def ask(
     services: Services, context: RequestContext, transactional_id: str, parts: Sequence[Part]
 ) -> Awaitable[Codes] | None:
-    """Ask the coordinator of the transaction; None where there is nothing to ask."""
+    """Ask the coordinator of the transaction; return None if there is nothing to ask."""
     asked = [part for part in parts if part.asked is not None]
     if not asked or asked[0].producer is None:
         return None
@@ -109,8 +111,9 @@ def ask(
 
 
 def verdicts(parts: Sequence[Part], codes: Codes, context: RequestContext) -> dict[int, Verdict]:
-    """Return what is to be done with batches, by the id() of their partition's data, once the coordinator has
-    answered, or there was nothing to ask.
+    """Return the verdict on each batch, by the id() of its partition's data.
+
+    `codes` are the answers of the coordinator, empty if there was nothing to ask.
     """
     found: dict[int, Verdict] = {}
     for part in parts:
@@ -122,20 +125,20 @@ def verdicts(parts: Sequence[Part], codes: Codes, context: RequestContext) -> di
 
 
 def _producer_of(records: Buffer | None) -> tuple[int, int, int] | None:
-    """Id, epoch and sequence of a batch that belongs to a transaction; None for another one."""
+    """Return id, epoch and sequence of a batch that belongs to a transaction; None for another batch."""
     if records is None or len(records) < HEADER_SIZE or not is_transactional(records):
         return None
     producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(records, PRODUCER_AT)
-    # Without a sequence it is refused, and must not be the lowest one that asks.
+    # A batch without a sequence is rejected, and its sequence must not count as the lowest one.
     is_whole = producer_id >= 0 and base_sequence >= 0
     return (producer_id, producer_epoch, base_sequence) if is_whole else None
 
 
 def refusal(code: ErrorCode, version: int) -> KafkaError | None:
-    """What a client of this version is told of the coordinator's word; None: append.
+    """Return the error for a client of this version that stands for the coordinator's code; None to append.
 
-    That nobody answered for it, or that the one before is being ended, is told as something that every
-    client tries again.
+    If no coordinator answered, or the previous transaction is still ending, it is an error that every client
+    retries.
     """
     if code is ErrorCode.NONE:
         return None
