@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: the offsets of a group become part of a transaction: the partition that holds them."""
+"""AddOffsetsToTxn: adds the offsets of a group to a transaction, as the partition that stores them."""
 
 from typing import Final
 
@@ -26,7 +26,7 @@ API: Final = ApiDescription(
     limits=RequestLimits(SEVERAL, {"transactional_id": NAME, "group_id": GROUP}),
 )
 
-FIRST_FENCED_VERSION = 2  # clients before know INVALID_PRODUCER_EPOCH only
+FIRST_FENCED_VERSION = 2  # older clients know INVALID_PRODUCER_EPOCH only
 
 
 def handle(

@@ -1,8 +1,9 @@
-"""AddPartitionsToTxn: partitions become part of a transaction, or a leader asks whether they are.
+"""AddPartitionsToTxn: adds partitions to a transaction, or verifies that they belong to it.
 
-Up to 3 it comes from clients, about one transaction. Since 4 it comes from leaders of partitions (KIP-890),
-about many: `verify_only` asks before the first records of a client that announced them itself, else the
-partition is added for a client that does not. Topics that are the brokers' own are no client's to add.
+Versions up to 3 come from clients, for one transaction. Since 4 the request comes from leaders of partitions
+(KIP-890), for many transactions: with `verify_only` the leader verifies the first batch of a client that has
+added the partition itself, otherwise it adds the partition for its client. Clients cannot add internal
+topics.
 """
 
 from collections.abc import Callable, Sequence
@@ -60,7 +61,7 @@ API: Final = ApiDescription(
     ),
 )
 
-FIRST_FENCED_VERSION = 2  # clients before know INVALID_PRODUCER_EPOCH only
+FIRST_FENCED_VERSION = 2  # older clients know INVALID_PRODUCER_EPOCH only
 FIRST_BATCH_VERSION = 4
 
 Topics = Sequence[AddPartitionsToTxnTopic]
@@ -80,7 +81,7 @@ def handle(
     return in_turns(steps(services, context, request), is_large=context.is_large)
 
 
-# ---- of clients --------------------------------------------------------------------------------------------
+# ---- requests of clients -----------------------------------------------------------------------------------
 
 
 def _ask_for_one(
@@ -111,14 +112,14 @@ def _ask_for_one(
     return services.txns.ask(transactional_id, make, build)
 
 
-# ---- of leaders --------------------------------------------------------------------------------------------
+# ---- requests of leaders -----------------------------------------------------------------------------------
 
 
 def _ask_for_many(
     services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> Steps[Result[AddPartitionsToTxnResponse]]:
     transactions = request.transactions
-    # By the place in the request: a transaction may be in it twice.
+    # By the position in the request, which may have a transaction twice.
     refused: dict[int, Refused] = {}
     asked: list[tuple[str, Make]] = []
     for place, one in enumerate(transactions):
@@ -129,7 +130,7 @@ def _ask_for_many(
         elif one.verify_only:
             asked.append((one.transactional_id, _verify(one.transactional_id, producer, partitions)))
         else:
-            # Nobody waits here for markers: that would keep the answers to all others.
+            # Does not wait for markers: that would delay the answers to all other transactions.
             make = _add(one.transactional_id, producer, partitions, CLIENT_V2, may_wait=False)
             asked.append((one.transactional_id, make))
 
@@ -157,13 +158,13 @@ def _codes(answer: object) -> CodeOf:
     return lambda each: code
 
 
-# ---- of both -----------------------------------------------------------------------------------------------
+# ---- common to both ----------------------------------------------------------------------------------------
 
 
 def _look_up(
     image: MetadataImage, topics: Topics, may_add: Callable[[str], bool]
 ) -> Steps[tuple[set[TopicPartition], Refused]]:
-    """The partitions that are named, and those of them that cannot be added, with the reason."""
+    """Return the partitions of the request, and those of them that cannot be added, with the error."""
     partitions: set[TopicPartition] = set()
     refused: Refused = {}
     for topic in topics:
@@ -182,12 +183,12 @@ def _look_up(
 
 
 def _may_add(access: Access, topic: str) -> bool:
-    """Return whether a client may add partitions of a topic; those of internal ones coordinators add."""
+    """Return True if a client may add partitions of a topic; coordinators add those of internal topics."""
     return topic not in INTERNAL_TOPICS and access.allows(AclOperation.WRITE, ResourceType.TOPIC, topic)
 
 
 def _refusal(refused: Refused) -> CodeOf:
-    """One partition that cannot be added, and none is."""
+    """Return the errors if one partition cannot be added: then none is."""
     return lambda each: refused.get(each, ErrorCode.OPERATION_NOT_ATTEMPTED)
 
 

@@ -1,4 +1,4 @@
-"""AddRaftVoter: a node that follows the metadata quorum gets a vote in it (KIP-853)."""
+"""AddRaftVoter: gives a node that follows the metadata quorum a vote in it (KIP-853)."""
 
 from typing import Final
 
@@ -39,12 +39,12 @@ async def handle(
 
 
 def _check_new_voter(services: Services, command: AddRaftVoter) -> None:
-    """Raise INVALID_REQUEST for a voter that the leader must not dial.
+    """Raise INVALID_REQUEST for a voter that the leader must not connect to.
 
-    One that votes here already may have been removed meanwhile, so its addresses are looked at as well.
+    A node that is a voter here may have been removed meanwhile, so its addresses are checked as well.
     """
     if not command.listeners:
-        return  # the controller says what is wrong
+        return  # the controller reports the error
     try:
         _check_registered(services, command)
     except KafkaError:
@@ -54,10 +54,10 @@ def _check_new_voter(services: Services, command: AddRaftVoter) -> None:
 
 
 def _check_registered(services: Services, command: AddRaftVoter) -> None:
-    """Raise INVALID_REQUEST unless the new voter is a registered node, at a host and a port that are its own.
+    """Raise INVALID_REQUEST unless the new voter is a registered node, at one of its own hosts and ports.
 
-    The leader dials it and tells whoever answers which cluster this is, so it dials nobody else: no other
-    hosts, and no other ports of a host that is known.
+    The leader connects to it and names the cluster to whatever program answers, so it must not be directed to
+    other hosts, nor to other ports of a known host.
     """
     image = services.metadata.image
     registered = image.brokers.get(command.voter_id)
@@ -73,7 +73,7 @@ def _check_registered(services: Services, command: AddRaftVoter) -> None:
             ErrorCode.INVALID_REQUEST,
             f"Node {command.voter_id} has not registered a listener for controllers: start it with one.",
         )
-    # The name of its host may stand in the settings of its other listeners alone.
+    # The host may be named in the node's other listeners only.
     hosts = {point.host for point in (*registered.listeners.values(), *registered.controllers.values())}
     hosts |= {one.host for one in configured}
     for one in command.listeners:
@@ -86,7 +86,7 @@ def _check_registered(services: Services, command: AddRaftVoter) -> None:
 
 
 def check_cluster(services: Services, cluster_id: str | None) -> None:
-    """INCONSISTENT_CLUSTER_ID if the client means another cluster."""
+    """Raise INCONSISTENT_CLUSTER_ID if the client means another cluster."""
     own = uuid_to_text(services.metadata.image.cluster_id)
     if cluster_id not in (None, own):
         raise KafkaError(

@@ -1,4 +1,4 @@
-"""AlterClientQuotas: quotas of users, client ids and addresses are set and removed (KIP-546)."""
+"""AlterClientQuotas: sets and removes quotas of users, client ids and addresses (KIP-546)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -43,7 +43,7 @@ API: Final = ApiDescription(
 async def handle(
     services: Services, context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
-    results: dict[QuotaEntity, tuple[QuotaChanges, ResourceResult]] = {}  # an entity is told of once
+    results: dict[QuotaEntity, tuple[QuotaChanges, ResourceResult]] = {}  # each entity is answered once
 
     def note(part: Sequence[QuotaChanges], found: Sequence[ResourceResult]) -> list[ResourceResult]:
         for one, result in zip(part, found, strict=True):
@@ -65,7 +65,7 @@ async def handle(
         key_of=lambda entry: entity_of(entry.entity),
         submit=submit,
         refused=refused,
-        timeout_ms=DEFAULT_TIMEOUT_MS,  # the request names none
+        timeout_ms=DEFAULT_TIMEOUT_MS,  # the request has no timeout
     )
     answered = (_answer(entry, result) for entry, result in results.values())
     return AlterClientQuotasResponse(entries=await listed(answered, is_large=context.is_large))

@@ -1,4 +1,4 @@
-"""AlterConfigs: the whole set of a resource's settings anew; what is not named goes back to its default."""
+"""AlterConfigs: replaces all settings of a resource; settings that are not named return to their defaults."""
 
 from typing import Final
 

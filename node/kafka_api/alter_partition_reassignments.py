@@ -1,6 +1,6 @@
-"""AlterPartitionReassignments: partitions move to other brokers, or stay after all (KIP-455).
+"""AlterPartitionReassignments: moves partitions to other brokers, or cancels such moves (KIP-455).
 
-Since 1 a client may forbid that the number of replicas changes (KIP-860).
+Since 1 a client may forbid a change of the number of replicas (KIP-860).
 """
 
 from typing import Final

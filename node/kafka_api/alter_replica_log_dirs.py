@@ -1,7 +1,7 @@
-"""AlterReplicaLogDirs: move replicas to other log directories of this node (KIP-113). 1 and 2.
+"""AlterReplicaLogDirs: moves replicas to other log directories of this node (KIP-113). Versions 1 and 2.
 
-The answer says that a move has begun. The copy is made in the background and takes the log's place when it
-has caught up; DescribeLogDirs shows it as a future replica until then.
+The response means that the move has begun. The log is copied in the background, and the copy replaces it when
+it has caught up; until then DescribeLogDirs shows it as a future replica.
 """
 
 from typing import Final
@@ -37,7 +37,7 @@ async def handle(
 
 
 def _answer(services: Services, request: AlterReplicaLogDirsRequest) -> Steps[AlterReplicaLogDirsResponse]:
-    """Return what became of each partition."""
+    """Start the moves; return the result for each partition."""
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
         for topic in directory.topics:

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets (KIP-932): where a share group without members is to start in some partitions."""
+"""AlterShareGroupOffsets (KIP-932): sets the start offsets of a share group without members."""
 
 from collections.abc import Iterable, Sequence
 from itertools import compress

@@ -1,7 +1,7 @@
-"""AlterUserScramCredentials: SCRAM credentials of users are set and removed (KIP-554).
+"""AlterUserScramCredentials: sets and removes SCRAM credentials of users (KIP-554).
 
-The client sends the salted password, which is as good as the password. It ends here: the command has the keys
-by which the password is checked.
+The client sends the salted password, which is as powerful as the password. It goes no further than this
+module: the command has the keys with which a password is verified.
 """
 
 from typing import Final
@@ -45,7 +45,7 @@ API: Final = ApiDescription(
     ),
 )
 
-_NO_KEYS: Final = ScramKeys(b"", b"")  # which the controller refuses, with a reason
+_NO_KEYS: Final = ScramKeys(b"", b"")  # the controller rejects these, with a reason
 
 
 async def handle(

@@ -1,10 +1,10 @@
-"""ApiVersions: what this node serves, and which features the cluster has finalized.
+"""ApiVersions: the APIs that this node serves, and the finalized features of the cluster.
 
-0 to 5. Since 3 a client names itself (KIP-511) and sees features (KIP-584); 3 must not show a feature whose
-minimum is 0, which would confuse old parsers (4 may); since 5 a client says which cluster and node it means
-to talk to and is told to start over if it reached another one (KIP-1242).
+Versions 0 to 5. Since 3 clients send their name (KIP-511) and get features (KIP-584); version 3 must not show
+a feature with a minimum of 0, which old parsers reject (4 may). Since 5 clients send the cluster and node
+that they mean to reach, and get REBOOTSTRAP_REQUIRED if it is another one (KIP-1242).
 
-An answer is the same for all clients of a version until the metadata change, so it is encoded once.
+All clients of a version get the same response until the metadata change, so it is encoded once.
 """
 
 import re
@@ -82,7 +82,7 @@ def _response(services: QuorumServices, api_version: int) -> ApiVersionsResponse
 
 
 def unsupported_version() -> ApiVersionsResponse:
-    """KIP-511's answer, in version 0, to a version that is not known: the versions of this one API."""
+    """Return the response to an unknown version: version 0, with the versions of this API only (KIP-511)."""
     first, last = SERVED[ApiKey.API_VERSIONS]
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,

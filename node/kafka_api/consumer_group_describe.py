@@ -1,6 +1,7 @@
-"""ConsumerGroupDescribe: consumer groups (KIP-848) and their members, by what they own and shall own.
+"""ConsumerGroupDescribe: consumer groups (KIP-848) and their members, with current and target assignments.
 
-Since 1 it says which protocol a member speaks. Who asks by Ottla's own tag is told of the last rebalances.
+Since 1 the response has the protocol of each member. With a tagged field of Ottla, it includes the last
+rebalances.
 """
 
 from collections.abc import Iterable, Sequence

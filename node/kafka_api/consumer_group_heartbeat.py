@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat (KIP-848): a member of a consumer group joins, stays or leaves.
 
-Since 1 members bring an id of their own and may subscribe by an expression.
+Since 1 members generate their own ids and may subscribe by a regular expression.
 """
 
 from typing import Final
@@ -43,7 +43,8 @@ API: Final = ApiDescription(
     ),
 )
 
-# Clients that wait for the answer to a heartbeat for their request timeout. librdkafka does for its interval.
+# Clients that wait for the response to a heartbeat for their request timeout; librdkafka waits for its
+# heartbeat interval.
 TOLERANT_CLIENTS = {"apache-kafka-java"}
 
 

@@ -1,4 +1,4 @@
-"""CreateAcls: new access control entries (KIP-140, KIP-290)."""
+"""CreateAcls: creates access control entries (KIP-140, KIP-290)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -60,10 +60,10 @@ async def handle(
         results = await submit_in_parts(
             await listed(wanted, is_large=context.is_large),
             records_of=lambda creation: 1,
-            key_of=id,  # what is made twice is a success in any part
+            key_of=id,  # an entry that is created twice succeeds in any part
             submit=submit,
             refused=refused,
-            timeout_ms=DEFAULT_TIMEOUT_MS,  # the request names none
+            timeout_ms=DEFAULT_TIMEOUT_MS,  # the request has no timeout
         )
     answered = (
         AclCreationResult(error_code=result.error_code, error_message=result.error_message)

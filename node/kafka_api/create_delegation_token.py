@@ -1,4 +1,4 @@
-"""CreateDelegationToken (KIP-48): refused, since delegation tokens are off."""
+"""CreateDelegationToken (KIP-48): rejected, since delegation tokens are disabled."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
     versions=(1, 3),
-    asks=NOTHING,  # it is refused whoever asks
+    asks=NOTHING,  # it is rejected for every client
     limits=RequestLimits(
         SEVERAL,
         {
@@ -33,7 +33,7 @@ API: Final = ApiDescription(
 def handle(
     services: Services, context: RequestContext, request: CreateDelegationTokenRequest
 ) -> CreateDelegationTokenResponse:
-    """Return the refusal, which names the owner that the client asks for, by default itself."""
+    """Return the rejection, with the owner that the client named, by default the client itself."""
     requester_type, _, requester_name = context.access.principal.partition(":")
     error = refusal(context)
     owner_type, owner_name = requester_type, requester_name

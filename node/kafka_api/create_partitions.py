@@ -1,4 +1,4 @@
-"""CreatePartitions: topics grow (KIP-195)."""
+"""CreatePartitions: adds partitions to topics (KIP-195)."""
 
 from collections.abc import Sequence
 from itertools import compress

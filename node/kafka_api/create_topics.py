@@ -1,6 +1,7 @@
-"""CreateTopics: since 4 with -1 for the cluster's defaults; since 5 the answer shows configs; ids since 7.
+"""CreateTopics: creates topics.
 
-The answer leaves when this node hosts the topic, so that a client finds it at once.
+Since 4 the number -1 stands for the cluster's defaults; since 5 the response has the settings, since 7 the
+topic ids. The response is sent when this node hosts the topic, so that a client finds it at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,7 +56,7 @@ API: Final = ApiDescription(
 SHOWS_CONFIGS_SINCE = 5
 KNOWS_QUOTAS_SINCE = 6  # KIP-599
 RESULTS_AT_ONCE: Final = 4  # 0.4 ms each, with all settings of a topic
-ENCODED_AT_ONCE: Final = 32  # 50 us each; more are written in a thread
+ENCODED_AT_ONCE: Final = 32  # 50 us each; more are encoded in a thread
 
 
 async def handle(
@@ -101,7 +102,7 @@ async def handle(
         timeout_ms=command_timeout_ms(request.timeout_ms),
     )
     answered = (_result(services, context, result) for result in (*results, *refused))
-    # A result has all settings of its topic: it costs a hundred times as much as the request's part of it.
+    # A result has all settings of its topic: it takes a hundred times as long as its part of the request.
     count = len(results) + len(refused)
     topics_answered = await listed(answered, is_large=is_large or count > RESULTS_AT_ONCE)
     response = CreateTopicsResponse(throttle_time_ms=context.mutated(throttle_ms), topics=topics_answered)
@@ -109,7 +110,7 @@ async def handle(
 
 
 def _refused(topics: Sequence[NewTopic], error: KafkaError) -> Sequence[TopicCreation]:
-    """Each name once, as where the controller answers."""
+    """Return the error for each name once, as the controller does."""
     names = dict.fromkeys(topic.name for topic in topics)
     return [TopicCreation(name=name, error_code=error.code, error_message=error.detail) for name in names]
 

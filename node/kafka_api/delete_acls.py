@@ -1,7 +1,7 @@
-"""DeleteAcls: the access control entries that filters match are removed (KIP-140, KIP-290).
+"""DeleteAcls: deletes the access control entries that filters match (KIP-140, KIP-290).
 
-All filters are one command: an entry that two of them match is told in both, and where they match too many
-none of them removes any.
+All filters are one command: an entry that two of them match is in the results of both, and if they match too
+many entries, none is deleted.
 """
 
 from typing import Final
@@ -36,7 +36,7 @@ API: Final = ApiDescription(
     echoes=(Echo("filters", "filter_results"),),
 )
 
-AT_ONCE: Final = 100  # more filters are read, and the answer of more removed entries is made, in turns
+AT_ONCE: Final = 100  # more filters are decoded, and responses with more deleted entries are built, in turns
 
 
 async def handle(

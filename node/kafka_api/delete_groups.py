@@ -1,4 +1,7 @@
-"""DeleteGroups: remove empty groups with their offsets, each for itself. Messages since 3."""
+"""DeleteGroups: deletes empty groups and their offsets; each group succeeds or fails on its own.
+
+Since 3 the response has messages.
+"""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -46,7 +49,7 @@ def handle(
 def _ask(
     services: Services, access: Access, request: DeleteGroupsRequest, *, is_large: bool
 ) -> Steps[Result[DeleteGroupsResponse]]:
-    makes: dict[str, Make] = {}  # the answer has each group once
+    makes: dict[str, Make] = {}  # the response has each group once
     denied: dict[str, None] = {}
     for group_id in request.groups_names:
         if access.allows(AclOperation.DELETE, ResourceType.GROUP, group_id):

@@ -1,8 +1,9 @@
-"""DeleteRecords: let a partition begin at a later offset (KIP-107). 0 to 2.
+"""DeleteRecords: moves the log start offset of partitions (KIP-107). Versions 0 to 2.
 
-Only topics with `cleanup.policy` delete can be cut: a compacted one promises the last value of each key. The
-answer comes when all living replicas have cut too, so that no election brings records back. The checkpoint of
-log starts is on the disk before, so what is gone stays gone when the node is killed.
+Only topics with `cleanup.policy` delete can be trimmed: a compacted topic promises the last value of each
+key. The response is sent when all live replicas have moved their log start offset, so that no election brings
+records back. The checkpoint of log start offsets is written first, so deleted records stay deleted if the
+node is killed.
 """
 
 from collections.abc import Mapping
@@ -37,7 +38,7 @@ API: Final = ApiDescription(
 
 NO_LOW_WATERMARK = -1
 
-# (topic, partition) -> how it ended, or the partition that was cut here.
+# (topic, partition) -> the result, or the partition whose records were deleted on this node.
 _Outcomes = dict[tuple[str, int], Deletion | Partition]
 
 
@@ -48,7 +49,7 @@ async def handle(
     outcomes = await take_turns(_delete_all(services, context.access, request, waiting))
     await services.maintenance.checkpoint(LOG_START_OFFSET_CHECKPOINT)
     kept = {one: offset for one, offset in waiting.items() if one.log.failure is None}
-    # A disk that did not take the checkpoint would have the records back after a restart.
+    # Without the checkpoint on disk the records would be back after a restart.
     deleted = dict.fromkeys(waiting, Deletion(ErrorCode.KAFKA_STORAGE_ERROR, NO_LOW_WATERMARK))
     if kept:
         deleted |= await services.replica_manager.delay_delete(kept, request.timeout_ms)
@@ -72,11 +73,11 @@ def _answer(
 def _delete_all(
     services: Services, access: Access, request: DeleteRecordsRequest, waiting: dict[Partition, int]
 ) -> Steps[_Outcomes]:
-    """Cut here; the partitions that were cut are put into `waiting`, each with its offset."""
+    """Delete on this node; add each partition to `waiting` with its new log start offset."""
     outcomes: _Outcomes = {}
     for topic in request.topics:
         is_allowed = access.allows(AclOperation.DELETE, ResourceType.TOPIC, topic.name)
-        # The last wish counts for a partition that is named twice.
+        # If a partition is named twice, the last offset counts.
         for wanted in {one.partition_index: one for one in topic.partitions}.values():
             outcomes[topic.name, wanted.partition_index] = (
                 _delete(services, topic.name, wanted, waiting)

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets (KIP-932): a share group without members forgets topics."""
+"""DeleteShareGroupOffsets (KIP-932): deletes the offsets of topics in a share group without members."""
 
 from collections.abc import Iterable, Sequence
 from itertools import compress

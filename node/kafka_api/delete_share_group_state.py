@@ -1,4 +1,4 @@
-"""DeleteShareGroupState: the state of share-partitions is removed (KIP-932). 0."""
+"""DeleteShareGroupState: deletes the state of share-partitions (KIP-932). Version 0."""
 
 from typing import Final
 

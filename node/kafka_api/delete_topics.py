@@ -1,4 +1,4 @@
-"""DeleteTopics: since 5 with messages, since 6 also by topic id."""
+"""DeleteTopics: deletes topics; since 5 with messages, since 6 also by topic id."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
@@ -53,7 +53,7 @@ async def handle(
     references, denied = await take_turns(_judged(context.access, topics, asked))
 
     def key_of(reference: TopicReference) -> Hashable:
-        """A topic may be named by its name and by its id."""
+        """Return the same key for a topic given by its name and by its id."""
         if reference.name is None:
             return reference.topic_id
         topic = known.get(reference.name)
@@ -102,9 +102,9 @@ async def handle(
 def _judged(
     access: Access, topics: TopicsImage, asked: Sequence[TopicReference]
 ) -> Steps[tuple[Sequence[TopicReference], Sequence[TopicDeletion]]]:
-    """Return the topics that the client may delete, and the answers to those that it may not.
+    """Return the topics that the client may delete, and the results of those that it may not.
 
-    The name of a topic that is named by its id is told only to a client that may describe it.
+    The name of a topic given by its id is returned only to a client that may describe it.
     """
     if access.allows_of_cluster(AclOperation.DELETE, log_if_denied=False):
         return asked, ()
@@ -115,7 +115,7 @@ def _judged(
         topic = topics.by_id.get(one.topic_id) if one.name is None else topics.by_name.get(one.name)
         name = one.name if topic is None else topic.name
         if name is None:
-            allowed.append(one)  # an id that stands for nothing, as the controller says
+            allowed.append(one)  # the controller answers that the id is unknown
             continue
         if access.allows(AclOperation.DELETE, ResourceType.TOPIC, name):
             allowed.append(one)

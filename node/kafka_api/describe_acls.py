@@ -34,7 +34,7 @@ API: Final = ApiDescription(
     changes_nothing=True,
 )
 
-AT_ONCE: Final = 1_000  # of more entries the answer is made in turns
+AT_ONCE: Final = 1_000  # a response with more entries is built in turns
 
 
 async def handle(
@@ -59,7 +59,7 @@ async def handle(
 
 
 async def _sorted(entries: list[AccessControlEntry], *, is_large: bool) -> list[AccessControlEntry]:
-    """Sort entries; many of them in runs that are merged in turns, since one sort would hold up the loop."""
+    """Sort entries; many of them in runs that are merged in turns, since one sort would block the loop."""
     runs = []
     for at in range(0, len(entries), AT_ONCE):
         runs.append(sorted(entries[at : at + AT_ONCE]))
@@ -71,7 +71,7 @@ async def _sorted(entries: list[AccessControlEntry], *, is_large: bool) -> list[
 def _resources(
     entries: Sequence[AccessControlEntry], described: Sequence[AclDescription]
 ) -> Iterator[DescribeAclsResource]:
-    """Give the resources of sorted entries, each with the descriptions of its own."""
+    """Yield the resources of sorted entries, each with the descriptions of its entries."""
     pairs = zip(entries, described, strict=True)
     for (kind, name, pattern), of_resource in groupby(pairs, key=lambda pair: pair[0][:3]):
         acls = [description for _, description in of_resource]

@@ -27,18 +27,18 @@ API: Final = ApiDescription(
     changes_nothing=True,
 )
 
-# The kinds of a component: an entity of this name, the default one, or any that has a name or is the default.
+# The match types of a component: the entity with this name, the default entity, or any entity of the type.
 EXACT: Final = 0
 DEFAULT: Final = 1
 SPECIFIED: Final = 2
 
 
 class _Filter(NamedTuple):
-    """`exact` has names by type, None for the default; of `types` any name will do."""
+    """`exact` has names by type, None for the default; of `types` every name matches."""
 
     exact: dict[str, str | None]
     types: set[str]
-    is_strict: bool  # no other parts than these
+    is_strict: bool  # an entity with other parts does not match
 
     def matches(self, entity: QuotaEntity) -> bool:
         parts = dict(entity)
@@ -75,7 +75,7 @@ async def handle(
 
 
 def _filter_of(components: Sequence[ComponentData], *, is_strict: bool) -> _Filter:
-    """Return the filter of a request; KafkaError if there can be no such one."""
+    """Return the filter of a request; raise KafkaError if it is invalid."""
     selected = _Filter({}, set(), is_strict)
     for component in components:
         kind, match = component.entity_type, component.match

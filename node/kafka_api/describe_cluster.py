@@ -1,9 +1,11 @@
-"""DescribeCluster: the brokers of the cluster (KIP-700). Since 2 also those that are fenced, if asked. A node
-that is only a controller tells of the controllers instead (KIP-919), to who may alter the cluster.
+"""DescribeCluster: the brokers of the cluster (KIP-700).
 
-Who asks by Ottla's own tags is told what this node has counted: so any node can show what goes through all;
-and who leads the metadata quorum, or since when this node has no contact to a leader, so that what it shows
-is old.
+Since 2 fenced brokers are included on request. A node that is only a controller returns the controllers
+instead (KIP-919), to clients that may alter the cluster.
+
+With tagged fields of Ottla, the response includes the counters of this node, so that any node can show the
+throughput of all nodes; and the leader of the metadata quorum, or the time since which this node has no
+contact to a leader, so that its data are old.
 """
 
 from collections.abc import Coroutine, Mapping, Sequence
@@ -40,7 +42,7 @@ API: Final = ApiDescription(
 
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
 NOT_TOLD = -2
-# The resource whose description tells of a history, by kind.
+# The resource that a client must be allowed to describe to read a history, by kind.
 _HISTORIES: Final[Mapping[int, ResourceType]] = {
     Kind.NODE: ResourceType.CLUSTER,
     Kind.TOPIC: ResourceType.TOPIC,
@@ -106,12 +108,12 @@ def _describe(
 def _controller_to_name(services: Services, own_type: int, reachable: Sequence[int]) -> int:
     leader_id = services.quorum_leader_id
     if own_type == CONTROLLERS and leader_id in reachable:
-        return leader_id  # a controller hears of it from its own voter
+        return leader_id  # a controller learns this from its own voter
     return controller_to_name(services, reachable)
 
 
 def _problem_with(asked_type: int, own_type: int) -> KafkaError | None:
-    """Return why a node of one type does not answer about another."""
+    """Return the error of a request for another endpoint type than that of this node, or None."""
     if asked_type == own_type:
         return None
     names = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
@@ -125,7 +127,7 @@ def _problem_with(asked_type: int, own_type: int) -> KafkaError | None:
 
 
 def _controllers(services: Services) -> list[DescribeClusterBroker]:
-    """Return the voters that serve Kafka's protocol where they listen for voters, as brokers do not."""
+    """Return the voters that serve Kafka's protocol on the listener for voters, which brokers do not."""
     image, quorum, own_id = services.metadata.image, services.quorum, services.config.node_id
     found = []
     for voter in image.voters:
@@ -160,7 +162,7 @@ def _brokers(
 
 
 def _history(services: Services, access: Access, request: DescribeClusterRequest) -> KeptHistory:
-    """Return the history that was asked for; none where the client may not describe the resource."""
+    """Return the requested history; an empty one if the client may not describe the resource."""
     resource_type = _HISTORIES.get(request.history_kind)
     if resource_type is None or not services.history.has_begun:
         return KeptHistory()

@@ -1,7 +1,7 @@
 """DescribeConfigs: the settings of topics, of this broker, of all brokers, of groups.
 
-Synonyms if asked (KIP-226), types and, if asked, documentation since 3. A broker tells only its own settings:
-clients send such a request to the broker that it names.
+Synonyms on request (KIP-226), types and, on request, documentation since 3. A broker returns only its own
+settings: clients send such a request to the broker that it names.
 """
 
 import struct
@@ -56,12 +56,12 @@ API: Final = ApiDescription(
     changes_nothing=True,
 )
 
-# Each costs some 20 kB of answer; admin tools ask for the topics of a page.
+# Each takes some 20 kB in the response; admin tools request the topics of a page.
 MAX_RESOURCES: Final = 2_000
-# A broker's settings take 1.5 ms of the loop, and so many are fewer than what a turn's CPU time is looked at
-# after. One resource gives way, too: a connection may bring 64 requests for it in one turn.
+# A broker's settings take 1.5 ms of the loop, and a turn checks its CPU time after more steps than this. A
+# request for one resource yields, too: a connection may send 64 of them in one turn.
 RESOURCES_PER_TURN: Final = 2
-# A connection sends a thousand buffers at a time, and each costs more than some bytes in a row.
+# A connection sends a thousand buffers at a time, and a small buffer costs more than to copy its bytes.
 SMALL_BYTES: Final = 4_096
 TOGETHER_BYTES: Final = 65_536
 _TOO_MANY: Final = KafkaError(
@@ -78,7 +78,10 @@ def handle(
 def _answer(
     services: Services, context: RequestContext, request: DescribeConfigsRequest
 ) -> Steps[EncodedBody]:
-    """Apache Kafka answers a resource as often as it is named; here that takes no more than one answer."""
+    """Yield between resources; return the encoded response.
+
+    Apache Kafka answers a resource as often as it is named; here that takes the memory of one answer.
+    """
     version = context.api_version
     known: dict[tuple[int, str, frozenset[str]], bytes] = {}
     body = _Pieces()
@@ -98,7 +101,7 @@ def _answer(
 
 
 class _Pieces:
-    """The results as buffers: small ones are put together, a large one may be there many times."""
+    """Encoded results as buffers: small ones are joined, a large one may occur many times."""
 
     def __init__(self) -> None:
         self._pieces: list[Buffer] = []
@@ -124,20 +127,20 @@ class _Pieces:
 
 
 def _encoded(version: int, result: DescribeConfigsResult) -> bytes:
-    """One result as it stands in the array of an answer."""
+    """Return one result as it is encoded in the array of a response."""
     body = encode(DescribeConfigsResponse(results=[result]), version)
     return body[len(_head(version, 1)) : len(body) - _tail_bytes(version)]
 
 
 def _head(version: int, count: int) -> bytes:
-    """What stands before the results: a throttle time of 0 and their count."""
+    """Return the bytes before the results: a throttle time of 0 and their count."""
     if schema_of(DescribeConfigsResponse).is_flexible(version):
         return bytes(4) + uvarint(count + 1)
     return struct.pack(">ii", 0, count)
 
 
 def _tail_bytes(version: int) -> int:
-    """How long the empty section of tags is, which stands behind the results."""
+    """Return the size of the empty tag section after the results."""
     return 1 if schema_of(DescribeConfigsResponse).is_flexible(version) else 0
 
 
@@ -155,7 +158,7 @@ def _describe(
     # An empty list of keys means all of them, as null does.
     keys = set(resource.configuration_keys or ())
     return DescribeConfigsResult(
-        # What Apache Kafka sends where nothing went wrong: empty, not null.
+        # Apache Kafka sends an empty text on success, not null.
         error_message="",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,

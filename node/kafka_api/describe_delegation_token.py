@@ -1,4 +1,4 @@
-"""DescribeDelegationToken (KIP-48): refused, since delegation tokens are off."""
+"""DescribeDelegationToken (KIP-48): rejected, since delegation tokens are disabled."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
     versions=(1, 3),
-    asks=NOTHING,  # it is refused whoever asks
+    asks=NOTHING,  # it is rejected for every client
     limits=RequestLimits(SEVERAL, {"owners.principal_type": NAME, "owners.principal_name": PRINCIPAL}),
     changes_nothing=True,
 )

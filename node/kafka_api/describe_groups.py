@@ -1,8 +1,8 @@
 """DescribeGroups: classic groups and their members.
 
-Since 3 the caller's allowed operations (KIP-430); since 4 instance ids; since 6 an unknown group is
-GROUP_ID_NOT_FOUND with a message (KIP-1043), before that a group in state Dead without an error. Who asks by
-Ottla's own tag is told of the group's last rebalances.
+Since 3 the client's allowed operations (KIP-430); since 4 instance ids; since 6 an unknown group is
+GROUP_ID_NOT_FOUND with a message (KIP-1043), before that a group in state Dead without an error. With a
+tagged field of Ottla, the response includes the last rebalances of the groups.
 """
 
 from collections.abc import Iterable, Sequence
@@ -137,7 +137,7 @@ def _build_group(
 
 
 def build_rebalance(rebalance: Rebalance) -> GroupRebalance:
-    """An entry of a group's timeline; of a consumer group with epochs for generations."""
+    """Return an entry of a group's timeline; for a consumer group the generations are epochs."""
     return GroupRebalance(
         began_ms=rebalance.began_ms,
         ended_ms=_or_unknown(rebalance.ended_ms),

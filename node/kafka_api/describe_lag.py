@@ -1,4 +1,4 @@
-"""DescribeLag: a coordinator is told how far its groups are behind in partitions that this node leads."""
+"""DescribeLag: tells a coordinator the lag of its groups in partitions that this node leads."""
 
 from typing import Final
 

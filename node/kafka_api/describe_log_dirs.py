@@ -1,6 +1,6 @@
-"""DescribeLogDirs: the log directories of this node, what lies in them, how full their disks are (KIP-113).
+"""DescribeLogDirs: the log directories of this node, their logs, and the size of their disks (KIP-113).
 
-1 to 5. Disk sizes since 4 (KIP-827); `is_cordoned` since 5: no directory of ours can be cordoned.
+Versions 1 to 5. Disk sizes since 4 (KIP-827); `is_cordoned` since 5: Ottla cannot cordon a directory.
 """
 
 from collections.abc import Coroutine, Iterator
@@ -90,7 +90,7 @@ def _logs(services: Services) -> Iterator[tuple[TopicPartition, PartitionLog, bo
 
 
 def _lag(services: Services, name: TopicPartition, log: PartitionLog, is_future: bool) -> int:
-    """How far a copy is behind the log that it is made from; a replica, behind its high watermark."""
+    """Return the lag of a future log behind the current log, or of a replica behind its high watermark."""
     if not is_future:
         return max(0, log.high_watermark - log.log_end_offset)
     current = services.log_manager.logs.get(name)

@@ -1,7 +1,7 @@
-"""DescribeProducers: the producers that are active in partitions, as this replica knows them (KIP-664). 0.
+"""DescribeProducers: the active producers of partitions, as this replica knows them (KIP-664). Version 0.
 
-Followers answer, too: what hangs on one broker is found by asking that one. A partition that is named more
-than once is answered once: it may have very many producers.
+Followers answer, too: a transaction that hangs on one broker is found by asking that broker. A partition that
+is named more than once is answered once: it may have very many producers.
 """
 
 from typing import Final
@@ -77,7 +77,7 @@ def _describe(services: Services, topic: str, index: int) -> Steps[PartitionResp
             partition_index=index, error_code=error.code, error_message=error.detail or None
         )
     states = []
-    for entry in list(partition.log.active_producers()):  # others come and go between two turns
+    for entry in list(partition.log.active_producers()):  # producers come and go between two turns
         states.append(_state(entry))
         yield
     return PartitionResponse(partition_index=index, active_producers=states)

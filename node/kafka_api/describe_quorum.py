@@ -1,7 +1,7 @@
-"""DescribeQuorum: who votes about the metadata, who leads, and how far everybody is (KIP-595, KIP-853).
+"""DescribeQuorum: the voters of the metadata quorum, its leader, and the progress of all (KIP-595, KIP-853).
 
-Only the leader knows how far the others are, so another node asks it. One that is cut off from the quorum
-says who voted when it was not, to a client that takes that for an answer.
+Only the leader knows the progress of the others, so other nodes ask it. A node that is cut off from the
+quorum returns the voters that it last knew, if the client accepts old data.
 """
 
 from typing import Final
@@ -42,7 +42,7 @@ async def handle(
 ) -> DescribeQuorumResponse:
     metadata, since_ms = services.metadata, services.cut_off_since_ms
     if since_ms is not None and request.accepts_old:
-        # The progress that a voter of this node was told is as old as the rest, or its own.
+        # The progress known to a voter of this node is as old as the rest, or its own.
         status = metadata.quorum_status()._replace(leader_id=-1, observers=(), voters=_known_voters(services))
         return _response(services, request, status, is_answerable=True, cut_off_since_ms=since_ms)
     if not metadata.is_controller and context.connection.peer_id == NO_PEER:
@@ -120,7 +120,7 @@ def _replica(status: ReplicaStatus) -> ReplicaState:
 
 
 def _nodes(services: Services) -> list[Node]:
-    """Where the voters' controllers listen."""
+    """Return the listeners of the voters' controllers."""
     image, config = services.metadata.image, services.config
     if image.voters:
         return [

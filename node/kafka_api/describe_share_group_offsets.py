@@ -1,8 +1,9 @@
-"""DescribeShareGroupOffsets (KIP-932): where share groups start, and since 1 how far they are behind.
+"""DescribeShareGroupOffsets (KIP-932): the start offsets of share groups, and since 1 their lag.
 
-The share coordinators know where, and the leaders of the partitions where these end (`group_lag`). Without
-topics a group is asked of all share-partitions that it has; partitions that have no state start at -1. Who
-asks for it by a tag of ours is told what the leaders have in flight, too (`share_views`).
+The share coordinators know the start offsets, the leaders of the partitions the log end offsets
+(`group_lag`). If the request names no topics, all share-partitions of the group are returned; partitions
+without state have the start offset -1. With a tagged field of Ottla, the response includes the records that
+the leaders have in flight (`share_views`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,11 +55,11 @@ API: Final = ApiDescription(
 )
 
 NO_START: Final = -1
-MAX_ENCODED_AT_ONCE: Final = 100  # partitions with what is in flight: some 20 us each
+MAX_ENCODED_AT_ONCE: Final = 100  # partitions with their records in flight: some 20 us each
 
 
 class _Topic(NamedTuple):
-    """Partitions of a topic that are asked for."""
+    """The requested partitions of a topic."""
 
     name: str
     topic_id: bytes
@@ -66,14 +67,14 @@ class _Topic(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """A group that is asked for: its topics that exist, and answers about those that do not."""
+    """A requested group: its topics that exist, and the answers for those that do not."""
 
     group_id: str
     topics: list[_Topic]
     left: list[DescribeShareGroupOffsetsResponseTopic]
 
     def share_partitions(self) -> Iterator[SharePartitionKey]:
-        """The share-partitions that are asked for."""
+        """Yield the requested share-partitions."""
         for topic in self.topics:
             for partition in topic.partitions:
                 yield SharePartitionKey(self.group_id, topic.topic_id, partition)
@@ -103,7 +104,7 @@ async def handle(
         )
     asked = [group for group in found if isinstance(group, _Group)]
     summaries = {one.key: one for one in await _read(services, asked)}
-    # Leaders that hang are waited for once, not twice.
+    # In parallel, so that leaders that do not answer are waited for once, not twice.
     looking = None
     if request.include_in_flight and asked:
         looking = services.share_views.begin(key for group in asked for key in group.share_partitions())
@@ -126,7 +127,7 @@ async def handle(
 async def _partitions_of(
     services: Services, access: Access, group: DescribeShareGroupOffsetsRequestGroup
 ) -> _Group | DescribeShareGroupOffsetsResponseGroup:
-    """Return the partitions that a request asks of a group; all of the group's, where it names no topics."""
+    """Return the partitions of a group that a request names, or all of the group's if it names no topics."""
     left: list[DescribeShareGroupOffsetsResponseTopic] = []
     if group.topics is not None:
         topics = await take_turns(_existing(services, access, group, left))
@@ -143,11 +144,11 @@ def _refused(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsRespo
     )
 
 
-# ---- which partitions --------------------------------------------------------------------------------------
+# ---- requested partitions ----------------------------------------------------------------------------------
 
 
 async def _known_partitions(services: Services, group_id: str) -> ListSharePartitionsResult | KafkaError:
-    """All share-partitions of the group, from its coordinator, which is this node."""
+    """Return all share-partitions of the group from its coordinator, which is this node."""
 
     def make(token: Token) -> ListSharePartitions:
         return ListSharePartitions(token=token, group_id=group_id)
@@ -174,7 +175,7 @@ def _existing(
     group: DescribeShareGroupOffsetsRequestGroup,
     left: list[DescribeShareGroupOffsetsResponseTopic],
 ) -> Steps[list[_Topic]]:
-    """The topics that there are and that the client may see; answers of the others go to `left`."""
+    """Return the topics that exist and that the client may see; answers for the others go to `left`."""
     by_name = services.metadata.image.topics.by_name
     topics: dict[str, _Topic] = {}
     denied: list[DescribeShareGroupOffsetsResponseTopic] = []
@@ -210,11 +211,11 @@ def _without_start(
     )
 
 
-# ---- what of them ------------------------------------------------------------------------------------------
+# ---- their offsets -----------------------------------------------------------------------------------------
 
 
 async def _read(services: Services, asked: Sequence[_Group]) -> list[StateSummary]:
-    """Ask the share coordinators for the start offsets of all groups at once."""
+    """Read the start offsets of all groups from the share coordinators at once."""
     requests = [ReadStateSummary(key) for group in asked for key in group.share_partitions()]
     return await services.groups.persister_jobs.read_summary(requests) if requests else []
 
@@ -231,7 +232,7 @@ def _has_lag(summary: StateSummary | None) -> bool:
 async def _ends(
     services: Services, asked: Sequence[_Group], summaries: Mapping[SharePartitionKey, StateSummary]
 ) -> dict[TopicPartition, int]:
-    """Return the ends of those partitions whose lag can be told."""
+    """Return the log end offsets of the partitions that have a lag."""
     places = [
         GroupOffset(TopicPartition(topic.name, partition), None)
         for group in asked
@@ -268,7 +269,7 @@ def _answer(
 def _partition(
     partition: int, summary: StateSummary | None, end: int | None, view: WindowView | None
 ) -> DescribeShareGroupOffsetsResponsePartition:
-    """As Kafka's coordinator: a partition whose state cannot be read has no start, and that is no error."""
+    """Return the answer for a partition; one whose state cannot be read has no start offset, as in Kafka."""
     if summary is None or summary.error is not ErrorCode.NONE:
         return DescribeShareGroupOffsetsResponsePartition(partition_index=partition, start_offset=NO_START)
     in_flight = None if view is None else in_flight_state(view)

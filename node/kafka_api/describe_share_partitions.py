@@ -1,4 +1,4 @@
-"""DescribeSharePartitions: a node asks what share groups have in flight of partitions that this one leads."""
+"""DescribeSharePartitions: tells a node which records share groups have in flight in partitions led here."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
 """DescribeTopicPartitions: topics by name in pages (KIP-966).
 
-A page has at most the partitions that the request and `max.request.partition.size.limit` allow; the cursor
-says where the next one begins, a topic's name and a partition. Topics come in the order of their names.
+A page has at most as many partitions as the request and `max.request.partition.size.limit` allow; the cursor
+is the topic and partition at which the next page begins. Topics are sorted by name.
 """
 
 from collections.abc import Iterable
@@ -105,7 +105,10 @@ def _answer(
 
 
 def _refused(request: DescribeTopicPartitionsRequest, problem: str) -> DescribeTopicPartitionsResponse:
-    """The response has no error of its own: each topic bears it, or the connection closes."""
+    """Return the error for each topic, since the response has no error of its own.
+
+    Without topics in the request this closes the connection.
+    """
     if not request.topics:
         raise KafkaError(ErrorCode.INVALID_REQUEST, problem)
     return DescribeTopicPartitionsResponse(
@@ -142,7 +145,7 @@ def _unknown(access: Access, name: str) -> DescribeTopicPartitionsResponseTopic:
 def _partition(image: MetadataImage, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
     offline = image.offline_replicas(partition)
     has_leader = partition.has_leader and partition.leader not in offline
-    # No error where Metadata has LEADER_NOT_AVAILABLE: Apache Kafka says it by the leader alone.
+    # No error where Metadata has LEADER_NOT_AVAILABLE: Apache Kafka shows it by the leader only.
     return DescribeTopicPartitionsResponsePartition(
         partition_index=partition.partition,
         leader_id=partition.leader if has_leader else -1,

@@ -1,4 +1,4 @@
-"""DescribeTransactions: what their coordinator knows of transactional ids (KIP-664). 0."""
+"""DescribeTransactions: the state of transactional ids, from their coordinator (KIP-664). Version 0."""
 
 from collections.abc import Sequence
 from itertools import compress

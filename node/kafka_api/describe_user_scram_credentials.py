@@ -1,6 +1,6 @@
-"""DescribeUserScramCredentials: which mechanisms users have, and how many iterations (KIP-554).
+"""DescribeUserScramCredentials: the SCRAM mechanisms of users, and their iterations (KIP-554).
 
-Salts and keys are told to nobody.
+Salts and keys are never returned.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ API: Final = ApiDescription(
     changes_nothing=True,
 )
 
-AT_ONCE: Final = 1_000  # of more credentials the answer is made in turns
+AT_ONCE: Final = 1_000  # a response with more credentials is built in turns
 
 
 async def handle(
@@ -40,7 +40,7 @@ async def handle(
     for key, credential in await listed(iter(credentials.items()), is_large=is_large):
         info = CredentialInfo(mechanism=key.mechanism, iterations=credential.iterations)
         infos.setdefault(key.user, []).append(info)
-    # Nobody is named: everybody.
+    # No users in the request stands for all users.
     times = Counter(user.name for user in request.users or ()) or Counter(infos.keys())
 
     def result(user: str) -> DescribeUserScramCredentialsResult:

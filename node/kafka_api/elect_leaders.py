@@ -1,6 +1,6 @@
-"""ElectLeaders: preferred replicas lead again, or any replica that lives (KIP-183, KIP-460).
+"""ElectLeaders: elects preferred replicas as leaders, or any live replica (KIP-183, KIP-460).
 
-0 knows the preferred election only. Since 1 the answer has an error of its own.
+Version 0 has the preferred election only. Since 1 the response has an error of its own.
 """
 
 from typing import Final
@@ -46,7 +46,7 @@ async def handle(
         topics = (TopicPartitions(topic=one.topic, partitions=one.partitions) for one in asked)
         named = await listed(topics, is_large=is_large)
     if is_large:
-        await give_way()  # what follows takes a turn of its own
+        await give_way()  # the rest takes a turn of its own
     command = ElectLeaders(election_type=request.election_type, topic_partitions=named)
     try:
         reply = await services.metadata.submit(

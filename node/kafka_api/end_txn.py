@@ -1,7 +1,7 @@
-"""EndTxn: a transaction is committed or aborted. The answer comes when that is certain, not when all
-partitions have heard of it.
+"""EndTxn: commits or aborts a transaction.
 
-Up to 4 the producer keeps its epoch. Since 5 each end moves it on (KIP-890), and the answer says to where.
+The response is sent when the decision is durable, not when all partitions have their markers. Up to 4 the
+producer keeps its epoch. Since 5 each end bumps it (KIP-890), and the response has the new epoch.
 """
 
 from typing import Final
@@ -25,7 +25,7 @@ API: Final = ApiDescription(
     limits=RequestLimits(SEVERAL, {"transactional_id": NAME}),
 )
 
-FIRST_FENCED_VERSION = 2  # clients before know INVALID_PRODUCER_EPOCH only
+FIRST_FENCED_VERSION = 2  # older clients know INVALID_PRODUCER_EPOCH only
 FIRST_MOVING_VERSION = 5
 
 

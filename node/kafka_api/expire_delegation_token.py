@@ -1,4 +1,4 @@
-"""ExpireDelegationToken (KIP-48): refused, since delegation tokens are off."""
+"""ExpireDelegationToken (KIP-48): rejected, since delegation tokens are disabled."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
     versions=(1, 2),
-    asks=NOTHING,  # it is refused whoever asks
+    asks=NOTHING,  # it is rejected for every client
     limits=RequestLimits(SEVERAL, {"hmac": NAME}),
     changes_nothing=True,
 )

@@ -1,12 +1,12 @@
-"""Fetch: batches from the partitions that a consumer reads, at once or when there are enough of them.
+"""Fetch: batches of the partitions that a consumer reads, at once or when there are enough of them.
 
-4 to 18. Incremental sessions since 7 (KIP-227), leader epochs since 9 (KIP-320), the end of a diverging log
-since 12 (KIP-595), topic ids since 13 (KIP-516), the leader's endpoint with an error since 16 (KIP-951).
-Since 11 followers serve consumers too, up to their high watermark, and leaders may name one in the consumer's
-rack (KIP-392). Followers' own fetches (replica id >= 0) are `replica_fetch`.
+Versions 4 to 18. Incremental sessions since 7 (KIP-227), leader epochs since 9 (KIP-320), the end of a
+diverging log since 12 (KIP-595), topic ids since 13 (KIP-516), the leader's endpoint with an error since 16
+(KIP-951). Since 11 followers serve consumers too, up to their high watermark, and leaders may name one in the
+consumer's rack (KIP-392). Fetches of followers (replica id >= 0) are served by `replica_fetch`.
 
-Data compressed with zstd goes out in every version: KIP-110 wants 10, Apache Kafka 4 does not look, and older
-clients read it (aiokafka to 0.12).
+Batches compressed with zstd are returned in every version: KIP-110 demands 10, but Apache Kafka 4 does not
+check it, and older clients can read them (aiokafka up to 0.12).
 """
 
 from collections.abc import Sequence
@@ -81,7 +81,8 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
         return _handle_in_turns(request, fetch, items)
     located = fetch.locate(items)
     if fetch.met_newer_epoch and request.max_wait_ms > 0:
-        # The metadata come within moments, and the error would cost the client its backoff. Kafka answers it.
+        # The metadata arrive within moments, and the error, which Kafka returns, would cost the client its
+        # backoff.
         waited = services.metadata.suspects.wait_for_metadata(
             partial(fetch.is_behind, items), request.max_wait_ms / 1_000
         )
@@ -128,7 +129,7 @@ def _handle_located(
 def _enter_session(
     services: Services, request: FetchRequest, items: Sequence[FetchItem], by_id: bool, connection_number: int
 ) -> tuple[FetchSession | None, bool]:
-    """The session of a fetch, if it has one, and whether only changes are to be told."""
+    """Return the session of a fetch, if it has one, and True if the response has only changes."""
     sessions = services.replica_manager.sessions
     if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
         session = sessions.resume(request.session_id, request.session_epoch, uses_topic_ids=by_id)

@@ -1,4 +1,4 @@
-"""FetchMetadata: a node that is no voter is given what was committed; any voter serves it."""
+"""FetchMetadata: returns committed metadata to a node that is not a voter; any voter serves it."""
 
 from typing import Final
 

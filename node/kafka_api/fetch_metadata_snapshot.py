@@ -1,4 +1,4 @@
-"""FetchMetadataSnapshot: a piece of the snapshot that FetchMetadata named."""
+"""FetchMetadataSnapshot: returns a piece of the snapshot that FetchMetadata named."""
 
 from typing import Final
 

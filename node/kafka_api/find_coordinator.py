@@ -1,8 +1,8 @@
-"""FindCoordinator: which node looks after a group, a transactional id, or a share-partition.
+"""FindCoordinator: the node that coordinates a group, a transactional id or a share-partition.
 
-Since 1 there are types of keys; since 4 several keys in one request (KIP-699); since 6 the keys of
-share-partitions (KIP-932), GROUP:TOPIC ID:PARTITION, for which only nodes ask. The topic that a coordinator
-writes to is created when the first key asks, and the answer waits.
+Key types since 1; several keys in one request since 4 (KIP-699); keys of share-partitions, which only nodes
+request, since 6 (KIP-932): GROUP:TOPIC ID:PARTITION. The topic that a coordinator writes to is created when
+the first key is requested, and the response waits for it.
 """
 
 from typing import Final, NamedTuple, Protocol
@@ -40,12 +40,12 @@ API: Final = ApiDescription(
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
 FIRST_BATCH_VERSION = 4
 FIRST_SHARE_VERSION = 6
-KEYS_PER_TURN = 64  # some 4 ms with keys of a kilobyte; a turn ends earlier where it takes longer
-MAX_KEYS = 10_000  # each costs a look-up; admin tools ask for the groups that they list
+KEYS_PER_TURN = 64  # some 4 ms with keys of a kilobyte; a turn that takes longer ends earlier
+MAX_KEYS = 10_000  # each costs a lookup; admin tools request the groups that they list
 
 _RESOURCE_TYPES: Final = {GROUP_KEY: ResourceType.GROUP, TRANSACTION_KEY: ResourceType.TRANSACTIONAL_ID}
 _MESSAGES = {
-    ErrorCode.NONE: "NONE",  # as Kafka says it in versions 1 to 3
+    ErrorCode.NONE: "NONE",  # Kafka's text in versions 1 to 3
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Not authorized to access this group.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Not authorized to use this transactional id.",
@@ -55,7 +55,7 @@ _MESSAGES = {
 
 
 class _Coordinators(Protocol):
-    """All coordinators of a kind."""
+    """All coordinators of one type."""
 
     async def coordinator_of(self, key: str, /) -> int: ...
     def known_coordinator_of(self, key: str, /) -> int: ...
@@ -128,7 +128,7 @@ async def _find_share_coordinator(services: Services, context: RequestContext, k
 
 
 async def _found(services: Services, context: RequestContext, coordinators: _Coordinators, key: str) -> Found:
-    """Return where a coordinator is; the next one is waited for where it seems to have fallen."""
+    """Return the address of a coordinator; if it seems to be down, wait for the next one."""
     node_id, suspects = await coordinators.coordinator_of(key), services.metadata.suspects
     if suspects:
         await suspects.wait_while(lambda brokers: coordinators.known_coordinator_of(key) in brokers)

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions: which of its metrics a client is to push, and how often (KIP-714)."""
+"""GetTelemetrySubscriptions: the metrics that a client should push, and the interval (KIP-714)."""
 
 from typing import Final
 

@@ -1,5 +1,6 @@
-"""Heartbeat: a member shows that it lives; REBALANCE_IN_PROGRESS tells it to join again. Static members since
-3.
+"""Heartbeat: renews the session of a member; REBALANCE_IN_PROGRESS makes it join again.
+
+Static members since 3.
 """
 
 from typing import Final
@@ -45,7 +46,7 @@ def handle(
 
 def _build(answer: HeartbeatResult | KafkaError) -> HeartbeatResponse:
     if isinstance(answer, KafkaError):
-        # While the group is loaded nobody is late: its members' sessions start afterwards.
+        # While the group is loading, no member is late: sessions start when it is loaded.
         is_loading = answer.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else answer.code)
     return HeartbeatResponse(error_code=answer.error)

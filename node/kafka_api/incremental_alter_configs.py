@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: single settings set, deleted, appended to or subtracted from (KIP-339)."""
+"""IncrementalAlterConfigs: sets, deletes, appends to or subtracts from single settings (KIP-339)."""
 
 from typing import Final
 

@@ -1,9 +1,10 @@
-"""InitProducerId: an id and epoch for a producer.
+"""InitProducerId: returns an id and an epoch for a producer.
 
-Without a transactional id the answer is an id that nobody has; who has one already and asks again gets a new
-one, as from Apache Kafka: its old sequence numbers are over. With a transactional id it is the coordinator's
-word, and who had the id before is fenced. Since 3 a producer names what it has; half of that is no name.
-Since 6 (not final in Apache Kafka) it may have its transactions ended by others (KIP-939).
+Without a transactional id the response has an unused id; a producer that has one and asks again gets another
+one, as from Apache Kafka: its sequence numbers start over. With a transactional id the coordinator answers,
+and the previous producer with that id is fenced. Since 3 a producer may send its id and epoch; one without
+the other is invalid. Since 6 (not final in Apache Kafka) an external coordinator may end its transactions
+(KIP-939).
 """
 
 from typing import Final
@@ -37,7 +38,7 @@ API: Final = ApiDescription(
 )
 
 NONE = -1
-FIRST_FENCED_VERSION = 4  # clients before know INVALID_PRODUCER_EPOCH only
+FIRST_FENCED_VERSION = 4  # older clients know INVALID_PRODUCER_EPOCH only
 
 
 def handle(
@@ -56,10 +57,10 @@ def handle(
 
 
 def _refusal(access: Access, request: InitProducerIdRequest) -> ErrorCode | None:
-    """Return why the client may not have a producer id, or None if it may."""
+    """Return the error of a client that may not have a producer id, or None if it may."""
     transactional_id = request.transactional_id
     if transactional_id is None:
-        # The last question is the one whose denial is told.
+        # The denial of the last check is the one that is logged.
         may_write = access.allows_somewhere(
             AclOperation.WRITE, ResourceType.TOPIC
         ) or access.allows_of_cluster(AclOperation.IDEMPOTENT_WRITE)
@@ -76,7 +77,7 @@ async def _new_id(services: Services) -> InitProducerIdResponse:
     try:
         return InitProducerIdResponse(producer_id=await services.producer_ids.next(), producer_epoch=0)
     except KafkaError as error:
-        # Clients know this one as "ask again".
+        # Clients take this code for "try again".
         if error.code in (ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED):
             return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return _refused(error.code)

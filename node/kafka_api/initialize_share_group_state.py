@@ -1,4 +1,4 @@
-"""InitializeShareGroupState: the state of share-partitions begins anew (KIP-932). 0."""
+"""InitializeShareGroupState: initializes the state of share-partitions (KIP-932). Version 0."""
 
 from typing import Final
 

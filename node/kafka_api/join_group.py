@@ -1,8 +1,8 @@
-"""JoinGroup: become or stay a member of a group; the answer waits until the whole group has joined.
+"""JoinGroup: become or stay a member of a group; the response waits until the whole group has joined.
 
-Since 1 the rebalance timeout stands beside the session timeout; since 4 a new member is first told its id
-(KIP-394); since 5 members may be static (KIP-345); since 7 the protocol may be null where there is none
-(KIP-559); since 9 a leader may be told to assign nothing (KIP-814).
+Since 1 the rebalance timeout is separate from the session timeout; since 4 a new member gets its id first
+(KIP-394); since 5 members may be static (KIP-345); since 7 the protocol may be null if there is none
+(KIP-559); since 9 a leader may be asked to skip the assignment (KIP-814).
 """
 
 from typing import Final
@@ -85,5 +85,5 @@ def handle(
 
 
 def client_host(context: RequestContext) -> str:
-    """The client's address as groups show it; Java writes an address with a slash before it."""
+    """Return the client's address as groups show it, with the leading slash that Java writes."""
     return f"/{context.connection.client_host}"

@@ -1,5 +1,6 @@
-"""LeaveGroup: members go. Until 2 the request is one member's, and so is the error; since 3 it is a batch
-(KIP-345).
+"""LeaveGroup: members leave a group.
+
+Up to 2 the request and its error are one member's; since 3 it has several members (KIP-345).
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
-"""ListConfigResources: what has settings of its own (KIP-714 as version 0, KIP-1142).
+"""ListConfigResources: the resources that have settings (KIP-714 as version 0, KIP-1142).
 
-0 lists the subscriptions to client metrics. 1 lists resources of the types asked for, of
+Version 0 lists the subscriptions to client metrics. Version 1 lists resources of the requested types, or of
 all types if none is named: every topic, every broker, and the groups and subscriptions that have settings.
 """
 
@@ -32,7 +32,7 @@ API: Final = ApiDescription(
     changes_nothing=True,
 )
 
-AT_ONCE: Final = 1_000  # of more resources the answer is written in a thread
+AT_ONCE: Final = 1_000  # a response with more resources is encoded in a thread
 
 _LISTED = (
     ConfigResourceType.TOPIC,
@@ -61,7 +61,7 @@ async def handle(
 
 
 def _resources(image: MetadataImage, kinds: Sequence[int]) -> Steps[list[ConfigResource]]:
-    """All resources of some kinds: there may be a hundred thousand topics, however small the request is."""
+    """Return all resources of some types; a small request may list a hundred thousand topics."""
     found = []
     for kind in kinds:
         for name in (yield from _names(image, ConfigResourceType(kind))):

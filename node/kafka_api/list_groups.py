@@ -1,5 +1,6 @@
-"""ListGroups: the groups that this node coordinates. Filters by state since 4 (KIP-518), by type since 5
-(KIP-848).
+"""ListGroups: the groups that this node coordinates.
+
+Filters by state since 4 (KIP-518), by type since 5 (KIP-848).
 """
 
 from collections.abc import Sequence
@@ -47,7 +48,8 @@ def _build(answers: Sequence[ListGroupsResult | KafkaError], access: Access) -> 
     groups: list[ListedGroup] = []
     for answer in answers:
         if isinstance(answer, KafkaError):
-            # A shard that has just gone lists its groups elsewhere; one that loads makes the list incomplete.
+            # Another node lists the groups of a shard that has just moved; a shard that is loading makes the
+            # list incomplete.
             if answer.code is not ErrorCode.NOT_COORDINATOR:
                 error = answer.code
             continue

@@ -1,7 +1,7 @@
-"""ListOffsets: the offset at a special place of a log, or the first at or after a timestamp.
+"""ListOffsets: the offset of a special position of a log, or the first at or after a timestamp.
 
-1 to 11. read_committed since 2, leader epochs since 4; the special timestamps came one by one: -3 (the newest
-timestamp) with 7, -4 (earliest local) with 8, -5 (latest tiered) with 9, -6 (earliest not tiered) with 11.
+Versions 1 to 11. read_committed since 2, leader epochs since 4. Special timestamps: -3 (the newest timestamp)
+since 7, -4 (earliest local) since 8, -5 (latest tiered) since 9, -6 (earliest not tiered) since 11.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -38,18 +38,18 @@ API: Final = ApiDescription(
 
 _CONSUMER = -1
 _READ_COMMITTED = 1
-# A segment that goes meanwhile makes the search begin again.
+# A search starts over if a segment was deleted meanwhile.
 MAX_SEARCHES = 10
-# Limits for all look-ups by time of one request together: some 30 ms of CPU each for hundreds of partitions,
-# and 4 GiB that are opened. A usual look-up takes a millisecond; beyond the limits clients ask again.
+# Limits for all lookups by time of one request together: some 30 ms of CPU each for hundreds of partitions,
+# and 4 GiB of decompressed bytes. A usual lookup takes a millisecond; beyond the limits clients retry.
 MAX_CPU_S = 10.0
 MAX_STEPS = 16 * 1024
-# Special timestamp -> the first version that may ask for it.
+# Special timestamp -> the first version that has it.
 _SPECIAL_SINCE = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 
 
 class _Search(NamedTuple):
-    """A look-up by time that a thread makes, and where its answer belongs."""
+    """A lookup by time that a thread makes, and the place of its answer."""
 
     partition: Partition
     timestamp: int
@@ -85,7 +85,7 @@ def _as_it_is(response: ListOffsetsResponse) -> ListOffsetsResponse:
 
 
 def _refuse_follower(request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Only a node of this cluster that has proven itself is shown what is not committed."""
+    """Reject the request of a client that has not proven to be a node: it may read committed offsets only."""
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     return ListOffsetsResponse(
         topics=[
@@ -115,7 +115,7 @@ def _answer_all(
     isolation: FetchIsolation,
     searches: list[_Search],
 ) -> Steps[ListOffsetsResponse]:
-    """All answers but those for which batches must be opened; these are put into `searches`."""
+    """Answer all partitions except those that need opened batches, which are added to `searches`."""
     version, access = context.api_version, context.access
     named = ((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
     _, repeated = yield from distinct(named)
@@ -169,11 +169,11 @@ async def _search_all(
 ) -> ListOffsetsResponse:
     """Look up times in a thread: a batch is opened for each, and its index may not be in memory.
 
-    Those for which nothing is left of what the request is allowed are answered REQUEST_TIMED_OUT, which
-    clients ask again.
+    Lookups that are left when the allowance of the request is used up are answered with REQUEST_TIMED_OUT,
+    which clients retry.
     """
     allowance = Allowance(cpu_s=MAX_CPU_S, steps=MAX_STEPS)
-    turn = Turn()  # what is refused at once waits for nothing
+    turn = Turn()  # partitions that are rejected at once wait for nothing
     for one in searches:
         await turn.step()
         code = ErrorCode.NONE
@@ -209,7 +209,7 @@ async def _search(
 
 
 def _code_of(error: KafkaError, version: int) -> ErrorCode:
-    """OFFSET_NOT_AVAILABLE is known since version 5 (KIP-207)."""
+    """Return the code for the client: OFFSET_NOT_AVAILABLE exists since version 5 (KIP-207)."""
     is_unknown = error.code is ErrorCode.OFFSET_NOT_AVAILABLE and version < 5
     return ErrorCode.LEADER_NOT_AVAILABLE if is_unknown else error.code
 

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: which partitions are moving, from where to where (KIP-455)."""
+"""ListPartitionReassignments: the ongoing reassignments of partitions (KIP-455)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -25,7 +25,7 @@ API: Final = ApiDescription(
     limits=RequestLimits(MANY_PARTITIONS, {"topics.name": TOPIC}),
     changes_nothing=True,
 )
-AT_ONCE: Final = 16  # partitions that are looked at in one step, at some 0.5 us
+AT_ONCE: Final = 16  # partitions checked in one step, at some 0.5 us each
 
 
 def handle(
@@ -37,9 +37,9 @@ def handle(
 def _answer(
     image: MetadataImage, request: ListPartitionReassignmentsRequest
 ) -> Steps[ListPartitionReassignmentsResponse]:
-    """All partitions of the cluster may be asked for, however small the request is."""
+    """Return the ongoing reassignments; a small request may ask for all partitions of the cluster."""
     listed = []
-    # A topic that is named twice is listed twice. What does not exist does not move.
+    # A topic that is named twice is listed twice. Unknown partitions are not being reassigned.
     for name, indexes in (yield from _asked(image, request)):
         moving: list[OngoingPartitionReassignment] = []
         for start in range(0, len(indexes), AT_ONCE):

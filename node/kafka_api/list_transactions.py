@@ -1,7 +1,7 @@
 """ListTransactions: the transactional ids of this node that pass the filters (KIP-664).
 
-Since 1 by how long their transaction is open already (KIP-994); since 2 by an expression over the whole id
-(KIP-1152), where an empty one is none.
+Since 1 by the time for which their transaction has been open (KIP-994); since 2 by a regular expression for
+the whole id (KIP-1152), where an empty one matches all.
 """
 
 from collections.abc import Callable, Sequence
@@ -77,7 +77,7 @@ def handle(
         )
 
     async def match(answers: Answers) -> Result[ListTransactionsResponse]:
-        """Build the response in a thread that clients share, since a pattern may be made to be slow."""
+        """Build the response in a thread that clients share, since a pattern may be slow on purpose."""
         try:
             response = await services.pattern_pool.submit(
                 context.connection,
@@ -102,9 +102,9 @@ def handle(
 
 
 def matching(pattern: str, listed: Listed, pause: Callable[[], None]) -> Listed:
-    """Return those whose whole id matches; `pause` is called now and then and may raise.
+    """Return the transactions whose whole id matches; `pause` is called now and then and may raise.
 
-    INVALID_REGULAR_EXPRESSION for what is none.
+    Raises INVALID_REGULAR_EXPRESSION for an invalid pattern.
     """
     compiled = IdPattern(pattern)
     found = []

@@ -1,9 +1,9 @@
-"""Metadata: brokers, topics, partitions and their leaders, as the client of this listener can reach them.
+"""Metadata: brokers, topics, partitions and leaders, at addresses that the client can reach.
 
-0 asks for all topics with an empty list, later versions with null. Since 4 a client says whether a topic that
-is missing may be created; since 8 it may ask what it is allowed to do; since 12 it may ask by topic id, and
-then every topic of the request is looked up so. A topic that is created because of the request is answered
-with UNKNOWN_TOPIC_OR_PARTITION, as by Apache Kafka: the client asks again, and it is there.
+Version 0 requests all topics with an empty list, later versions with null. Since 4 a client may forbid the
+creation of missing topics; since 8 it may request its allowed operations; since 12 it may request topics by
+id, and then all topics of the request are looked up by id. A topic that the request creates is answered with
+UNKNOWN_TOPIC_OR_PARTITION, as by Apache Kafka: the client retries, and then it exists.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -57,20 +57,20 @@ API: Final = ApiDescription(
 
 TOPIC_ID_SINCE = 12
 LISTENER_NOT_FOUND_SINCE = 6
-# A request names what its client works with; the largest clusters have some 10,000 topics.
+# A client requests the topics that it works with; the largest clusters have some 10,000 topics.
 MAX_REQUESTED_TOPICS = 30_000
-# What one request may bring into being: a misspelt subscription must not fill the cluster.
+# The most topics that one request may create: a misspelt subscription must not fill the cluster.
 MAX_AUTO_CREATED_TOPICS = 100
-# Of them one command makes so few: it is applied and published in one turn of the loop.
+# One command creates so few of them: it is applied and published in one turn of the loop.
 CREATED_AT_ONCE = 10
-# To encode these takes some 10 ms of the loop; a larger answer is encoded in a thread.
+# Encoding these takes some 10 ms of the loop; a larger response is encoded in a thread.
 MAX_PARTITIONS_AT_ONCE = 4_096
-# Of answers with more topics than these only the one for all topics is kept encoded.
+# Encoded responses with more topics are not cached, except the one for all topics.
 MAX_CACHED_NAMES = 16
 
 
 class View(NamedTuple):
-    """The metadata, and which brokers are up and within reach of the client: looked up once an answer."""
+    """The metadata, and the brokers that are up and that the client can reach: made once a response."""
 
     image: MetadataImage
     version: int
@@ -106,7 +106,7 @@ async def handle(
         await suspects.hear(partial(_leaders, services, is_all, names, topic_ids))
     if suspects:
         await suspects.wait_while(partial(_is_led_by, services, is_all, names, topic_ids))
-    # An answer without the leaders that are gone is not for those who ask later.
+    # A response without the leaders that are gone must not be cached.
     is_kept = not topic_ids and not suspects
     cache_key = _cache_key(context, request, is_all, names) if is_kept else None
     answers = services.metadata.encoded_answers
@@ -149,9 +149,9 @@ def _is_led_by(
     topic_ids: Iterable[bytes],
     brokers: Collection[int],
 ) -> bool:
-    """Return whether one of some brokers (or NO_LEADER) leads what is asked for."""
+    """Return True if one of these brokers (or NO_LEADER) leads a requested partition."""
     if is_all and services.metadata.image.topics.partition_count > MAX_PARTITIONS_AT_ONCE:
-        return True  # it takes longer to look than to wait
+        return True  # checking takes longer than waiting
     return any(
         partition.leader in brokers
         for topic in _asked(services, is_all, names, topic_ids)
@@ -162,7 +162,7 @@ def _is_led_by(
 def _leaders(
     services: Services, is_all: bool, names: Sequence[str], topic_ids: Iterable[bytes]
 ) -> Collection[int]:
-    """Return the leaders of the partitions asked for, at most `MOST_LOOKED_FOR` of them."""
+    """Return the leaders of the requested partitions, at most `MOST_LOOKED_FOR` of them."""
     leaders: set[int] = set()
     partitions = (
         partition for topic in _asked(services, is_all, names, topic_ids) for partition in topic.partitions
@@ -177,7 +177,7 @@ def _leaders(
 def _asked(
     services: Services, is_all: bool, names: Sequence[str], topic_ids: Iterable[bytes]
 ) -> Iterator[TopicImage]:
-    """Yield the topics asked for that exist."""
+    """Yield the requested topics that exist."""
     topics = services.metadata.image.topics
     if is_all:
         yield from topics.by_name.values()
@@ -201,7 +201,7 @@ def _problem_of(request: MetadataRequest, version: int) -> str | None:
 
 
 def _refused(services: Services, request: MetadataRequest, problem: str) -> MetadataResponse:
-    """INVALID_REQUEST where the version has a place for it: at every topic, and at the top since 13."""
+    """Return the response with INVALID_REQUEST: at every topic, and at the top since 13."""
     return MetadataResponse(
         error_code=ErrorCode.INVALID_REQUEST,
         cluster_id=uuid_to_text(services.metadata.image.cluster_id),
@@ -217,11 +217,11 @@ def _refused(services: Services, request: MetadataRequest, problem: str) -> Meta
 def _cache_key(
     context: RequestContext, request: MetadataRequest, is_all: bool, names: Sequence[str]
 ) -> tuple[object, ...] | None:
-    """What an answer depends on beside the metadata; None for one that is not worth keeping."""
+    """Return everything but the metadata that a response depends on; None if it is not worth caching."""
     if not is_all and not 0 < len(names) <= MAX_CACHED_NAMES:
         return None
     if not context.access.is_open:
-        return None  # what one client may see another may not
+        return None  # clients with different rights get different responses
     connection = context.connection
     return (
         context.api_version,
@@ -237,7 +237,7 @@ def _cache_key(
 async def _missing(
     services: Services, context: RequestContext, request: MetadataRequest, names: Sequence[str]
 ) -> dict[str, ErrorCode]:
-    """The error of each topic that does not exist, after creating what may be created."""
+    """Return the error of each topic that does not exist, after creating those that may be created."""
     access = context.access
     errors: dict[str, ErrorCode] = {}
     await take_turns(_judge_names(names, errors))
@@ -279,11 +279,14 @@ def _judge_names(names: Sequence[str], errors: dict[str, ErrorCode]) -> Steps[No
 async def _create(
     services: Services, client: Asker | None, payer: MutationPayer, names: Sequence[str]
 ) -> None:
-    """Ask for these topics. In this answer they are unknown whatever comes of it, as in Apache Kafka."""
+    """Ask the controller to create these topics.
+
+    They are unknown in this response whether or not that succeeds, as in Apache Kafka.
+    """
     for first in range(0, len(names), CREATED_AT_ONCE):
         some = names[first : first + CREATED_AT_ONCE]
         command = auto_created(some, services.metadata.image, services.config, services.unique, payer)
-        # No leader of the quorum at the moment: the client asks again.
+        # The quorum has no leader at the moment: the client retries.
         with suppress(KafkaError):
             await services.metadata.submit(command, client=client)
 
@@ -320,7 +323,7 @@ def _response(
 
 
 def _of_cluster(access: Access) -> int:
-    """Return what the client may do with the cluster; nothing is told to one that may not describe it."""
+    """Return the operations that the client may do on the cluster; 0 if it may not describe it."""
     is_told = access.allows_of_cluster(AclOperation.DESCRIBE, log_if_denied=False)
     return authorized_operations.of_cluster(access) if is_told else 0
 
@@ -330,7 +333,7 @@ def _with_operations(
 ) -> Steps[list[MetadataResponseTopic]]:
     told = []
     for topic in topics:
-        # Of what has no name nobody can say what is allowed, and of what is hidden it is not told.
+        # The operations on a topic without a name are unknown, and those on a hidden topic are not shown.
         if topic.name is not None and topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             operations = authorized_operations.of_topic(access, topic.name)
             topic = replace(topic, topic_authorized_operations=operations)
@@ -387,7 +390,7 @@ def _topic_by_id(view: View, access: Access, topic_id: bytes) -> MetadataRespons
 
 
 def topic_response(view: View, topic: TopicImage) -> MetadataResponseTopic:
-    """Return the part of an answer about one topic."""
+    """Return the part of a response for one topic."""
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -411,7 +414,7 @@ def _partition(view: View, partition: PartitionImage) -> MetadataResponsePartiti
             else ErrorCode.LEADER_NOT_AVAILABLE
         )
     elif view.version == 0 and not view.up.issuperset(replicas):
-        # Clients of that time could not bear a replica that is not among the brokers.
+        # Clients of that time could not handle a replica that is not among the brokers.
         replicas = [replica for replica in replicas if replica in view.up]
         isr = [replica for replica in isr if replica in view.up]
         error = ErrorCode.REPLICA_NOT_AVAILABLE

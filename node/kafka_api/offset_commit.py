@@ -1,8 +1,8 @@
-"""OffsetCommit: keep a group's positions.
+"""OffsetCommit: stores the committed offsets of a group.
 
-2 to 4 may carry a retention of their own; since 6 the leader epoch (KIP-320); since 7 static members; since 9
-an unknown group is GROUP_ID_NOT_FOUND; since 10 topics are named by id alone, and an unknown id is
-UNKNOWN_TOPIC_ID. Topics and partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION, each for itself.
+Versions 2 to 4 may have a retention of their own; since 6 the leader epoch (KIP-320); since 7 static members;
+since 9 an unknown group is GROUP_ID_NOT_FOUND; since 10 topics have ids instead of names, and an unknown id
+is UNKNOWN_TOPIC_ID. Topics and partitions that do not exist are UNKNOWN_TOPIC_OR_PARTITION, each on its own.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +45,10 @@ FIRST_GROUP_ID_NOT_FOUND_VERSION = 9
 
 
 class Checked(NamedTuple):
-    """The topics of a request as the cluster has them, an error for each partition; what is to be kept."""
+    """The topics of a request as the cluster has them, with an error for each partition.
+
+    `offsets` are those to commit.
+    """
 
     topics: list[tuple[OffsetCommitRequestTopic, TopicImage | None, Sequence[ErrorCode]]]
     offsets: list[OffsetToCommit]
@@ -78,7 +81,7 @@ def _check(image: MetadataImage, context: RequestContext, request: OffsetCommitR
     topics = [
         (topic, *_check_topic(image, topic, context.access, by_id=by_id))
         for topic in request.topics
-        if topic.partitions  # Kafka's answer leaves out a topic of which nothing is to be committed
+        if topic.partitions  # Kafka's response leaves out a topic without partitions
     ]
     return Checked(topics, list(_offsets(topics)))
 
@@ -113,7 +116,8 @@ def _commit(
         return BuiltInThread(lambda: build(answer)) if context.is_large else build(answer)
 
     if not offsets:
-        return finish(OffsetCommitResult(errors=()))  # nothing that exists: the group is not even looked at
+        # None of the partitions exists: the group is not looked up.
+        return finish(OffsetCommitResult(errors=()))
 
     make = _commands(context, request, offsets, request.retention_time_ms)
     return services.groups.ask(request.group_id, make, finish)
@@ -122,7 +126,7 @@ def _commit(
 def _commit_packed(
     services: Services, context: RequestContext, request: PackedCommit, offsets: Sequence[PackedOffsets]
 ) -> Result[OffsetCommitResponse]:
-    """All partitions exist, and none has metadata: so all have the same answer."""
+    """Commit offsets without metadata of partitions that all exist, so all get the same answer."""
 
     def build(answer: OffsetCommitResult | KafkaError) -> EncodedBody:
         error = answer.code if isinstance(answer, KafkaError) else ErrorCode.NONE
@@ -137,7 +141,7 @@ def _commands(
     offsets: Sequence[OffsetToCommit | PackedOffsets],
     retention_time_ms: int = -1,
 ) -> Callable[[int], OffsetCommit]:
-    """What makes the command of a token; a packed request is of a version without a retention."""
+    """Return a function that makes the command; versions of packed requests have no retention."""
 
     def make(token: int) -> OffsetCommit:
         return OffsetCommit(
@@ -157,9 +161,9 @@ def _commands(
 def _packed_offsets(
     image: MetadataImage, context: RequestContext, request: PackedCommit
 ) -> list[PackedOffsets] | None:
-    """Return what the group is asked to keep.
+    """Return the offsets to commit.
 
-    None if the cluster lacks a topic or a partition of it, or the client may not read it.
+    Return None if the cluster lacks a topic or a partition of the request, or if the client may not read one.
     """
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
     access = context.access
@@ -177,7 +181,7 @@ def _packed_offsets(
 def _check_topic(
     image: MetadataImage, topic: OffsetCommitRequestTopic, access: Access, *, by_id: bool
 ) -> tuple[TopicImage | None, Sequence[ErrorCode]]:
-    """The topic as the cluster has it, and an error for each partition of the request."""
+    """Return the topic as the cluster has it, and an error for each partition of the request."""
     known = image.topics.by_id.get(topic.topic_id) if by_id else image.topics.by_name.get(topic.name)
     if known is None and by_id:
         return None, [ErrorCode.UNKNOWN_TOPIC_ID] * len(topic.partitions)

@@ -1,4 +1,4 @@
-"""OffsetDelete (KIP-496): remove offsets of topics that the group's consumers do not read."""
+"""OffsetDelete (KIP-496): deletes offsets of topics that the group's consumers do not subscribe to."""
 
 from collections.abc import Iterable, Sequence
 from itertools import compress

@@ -1,9 +1,9 @@
-"""OffsetFetch: the positions that groups have committed.
+"""OffsetFetch: the committed offsets of groups.
 
-Version 1 has no room for an error of the whole group, so every partition bears it (KAFKA-19246); since 2 null
+Version 1 has no field for an error of the whole group, so every partition gets it (KAFKA-19246); since 2 null
 topics mean all; since 7 `require_stable` (KIP-447); since 8 several groups (KIP-709); since 9 members of
-consumer groups say who they are; since 10 topics are named by id alone. Who asks by Ottla's own tag is told
-how far the groups are behind.
+consumer groups send their id and epoch; since 10 topics have ids instead of names. With a tagged field of
+Ottla, the response includes the lag of the groups.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -115,7 +115,7 @@ def _fetch(
     may_describe: Sequence[bool],
     asked: Sequence[tuple[str, Make]],
 ) -> Result[OffsetFetchResponse]:
-    """Ask for the groups that the client may describe, and answer for all in the order of the request."""
+    """Fetch from the groups that the client may describe, and answer for all in the order of the request."""
     image, access = services.metadata.image, context.access
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
 
@@ -207,7 +207,11 @@ def _handle_one_group(
 
 
 def _told(error: KafkaError) -> ErrorCode:
-    """Consumers before 3.9 do not know COORDINATOR_NOT_AVAILABLE here; the other has them look again."""
+    """Return the code for the client.
+
+    Consumers before 3.9 do not expect COORDINATOR_NOT_AVAILABLE here; NOT_COORDINATOR makes them look it up
+    again.
+    """
     if error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
         return ErrorCode.NOT_COORDINATOR
     return error.code
@@ -236,7 +240,7 @@ def _make(
 def _name_topics(
     image: MetadataImage, access: Access, group: OffsetFetchRequestGroup, *, by_id: bool
 ) -> list[tuple[str, Sequence[int]]] | None:
-    """Return what is asked for by name, without topics whose id is unknown or that the client may not see."""
+    """Return the requested topics by name, except those that are unknown or hidden from the client."""
     if group.topics is None:
         return None
     known = image.topics.by_id
@@ -253,7 +257,7 @@ def _may_describe(access: Access, topic: str) -> bool:
 
 
 def _may_see(access: Access, topic: str) -> bool:
-    """Return whether a topic is told to a client that asked for all of them."""
+    """Return True if a client that requests all topics gets this one."""
     return access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic, log_if_denied=False)
 
 
@@ -272,7 +276,7 @@ def _build_group(
     for name, partitions in answer.topics:
         topic = image.topics.by_name.get(name)
         if by_id and topic is None:
-            continue  # all topics were asked for, and this one was deleted: it has no id to be named by
+            continue  # all topics were requested, and this one was deleted: its id is unknown
         if group.topics is None and not _may_see(access, name):
             continue
         topic_id = topic.topic_id if topic is not None else bytes(16)

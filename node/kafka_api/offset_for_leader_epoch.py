@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch: where a leader epoch ended, by which a reader tells if its log parted from ours.
+"""OffsetForLeaderEpoch: the end offset of a leader epoch, from which a client detects a diverging log.
 
-2 to 4. Only the leader answers. An epoch that it never saw is answered with -1, -1 and no error.
+Versions 2 to 4. Only the leader answers. An epoch that it does not know is answered with -1, -1 and no error.
 """
 
 from typing import Final

@@ -1,17 +1,18 @@
-"""Produce: append batches as the leader and tell where they stand.
+"""Produce: appends batches as the leader and returns their offsets.
 
-3 to 13; 0 to 2 are advertised and close the connection. zstd needs 7; since 10 a wrong leader is answered
-with the right one (KIP-951); since 11 a client knows TRANSACTION_ABORTABLE; since 12 partitions join their
-transaction; since 13 topics go by id.
+Versions 3 to 13; 0 to 2 are advertised and close the connection. zstd needs 7; since 10 a wrong leader
+returns the right one (KIP-951); since 11 a client knows TRANSACTION_ABORTABLE; since 12 partitions are added
+to the transaction implicitly; since 13 topics have ids instead of names.
+
 acks=0 is never answered: an error closes the connection, so that the client notices.
 
-Where the leader has just fallen, a request waits for the metadata: its client may have heard of the next one,
-this node, before.
+If the leader has just gone down, a request waits for the metadata: its client may know before this node that
+this node is the next leader.
 
 A request is served in three steps. Batches that take long to check are opened beside the loop; in a
-transaction the coordinator is asked where it has to be (`transactional_produce`); then each batch is appended
-(`produce_append`). Requests that begin like an earlier one do not come here (`repeated_produce`), unless one
-of the first two steps, or a word of refusal, is needed.
+transaction the coordinator is asked if necessary (`transactional_produce`); then each batch is appended
+(`produce_append`). Requests that begin like an earlier one bypass this module (`repeated_produce`), unless
+they need one of the first two steps or are rejected.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -72,7 +73,7 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
 def _is_led_by(
     services: Services, context: RequestContext, request: ProduceRequest, brokers: Collection[int]
 ) -> bool:
-    """Return whether the metadata have one of some brokers for the leader of a partition of the request."""
+    """Return True if, by the metadata, one of these brokers leads a partition of the request."""
     topics = services.metadata.image.topics
     for topic in request.topic_data:
         known = (
@@ -103,7 +104,8 @@ def _opened(
     to_open = yield from append.steps_to_open(request)
     if not to_open:
         return (yield from _verified(services, context, request, append))
-    if context.is_large or request.acks == 0:  # with acks=0 its client may be gone as soon as it has sent
+    # With acks=0 the client may disconnect as soon as it has sent its request.
+    if context.is_large or request.acks == 0:
         return _open_and_append(services, context, request, append, to_open)
     return Delayed(
         append.open_all(to_open),
@@ -119,7 +121,7 @@ async def _open_and_append(
     append: ProduceAppend,
     to_open: Sequence[tuple[Buffer, LogConfig]],
 ) -> Result[ProduceResponse]:
-    """Open batches, and compress them anew, beside the loop: of 1 MB that takes 0.1 s. Then append them."""
+    """Open and recompress batches beside the loop, which takes 0.1 s for 1 MB; then append them."""
     await append.open_all(to_open)
     return in_turns(_verified(services, context, request, append), is_large=context.is_large)
 
@@ -155,11 +157,11 @@ def _in_transaction(
 def _appended(
     request: ProduceRequest, append: ProduceAppend, verdicts: Mapping[int, Verdict]
 ) -> Steps[Result[ProduceResponse]]:
-    """Append each batch; `verdicts` has, by the id() of a partition's data, what was found out about it."""
+    """Append each batch; `verdicts` has the coordinator's verdict by the id() of a partition's data."""
     responses = []
     for topic in request.topic_data:
         if not topic.partition_data:
-            continue  # Kafka keeps partitions, so a topic without any is lost
+            continue  # Kafka collects partitions, so a topic without any is left out
         name = append.name_of(topic)
         partitions = []
         for data in topic.partition_data:

@@ -1,6 +1,6 @@
-"""PushTelemetry: metrics of a client, kept for whoever scrapes this node (KIP-714).
+"""PushTelemetry: takes the metrics of a client, which scrapes of this node then include (KIP-714).
 
-They are decompressed and read in a thread that clients share fairly: a megabyte of them takes a while.
+They are decompressed and parsed in a thread that clients share fairly: a megabyte of them takes a while.
 """
 
 from typing import Final
@@ -37,7 +37,7 @@ async def handle(
 
 
 async def _push(services: Services, context: RequestContext, request: PushTelemetryRequest) -> None:
-    """Take in one push, or raise the error that it is answered."""
+    """Accept one push, or raise the error of its response."""
     max_bytes = services.config.telemetry_max_bytes
     services.client_metrics.check_push(
         request.client_instance_id,
@@ -58,13 +58,13 @@ async def _push(services: Services, context: RequestContext, request: PushTeleme
         pushed = read_metrics(memoryview(_opened(compression, request.metrics, max_bytes)), pause)
         return series_points(pushed.points), pushed.left_out
 
-    # A client that ends may be gone as soon as it has sent its last metrics.
+    # A client may disconnect as soon as it has sent its last metrics.
     points, left_out = await services.batch_pool.submit(context.connection, read, outlives_client=True)
     await take_turns(services.client_metrics.keep(request.client_instance_id, points, left_out))
 
 
 def _opened(compression: Compression, data: bytes, max_bytes: int) -> bytes | bytearray | memoryview:
-    """Return metrics as they were before compression; TELEMETRY_TOO_LARGE or INVALID_RECORD."""
+    """Return the decompressed metrics; raise TELEMETRY_TOO_LARGE or INVALID_RECORD."""
     try:
         return decompress(compression, data, max_bytes=max_bytes)
     except KafkaError as error:

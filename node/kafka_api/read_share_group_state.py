@@ -1,4 +1,4 @@
-"""ReadShareGroupState: the new leader of share-partitions reads their state (KIP-932). 0."""
+"""ReadShareGroupState: returns the state of share-partitions to their new leader (KIP-932). Version 0."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
-"""ReadShareGroupStateSummary: where share-partitions begin, and in which epochs (KIP-932).
+"""ReadShareGroupStateSummary: the start offsets and epochs of share-partitions (KIP-932).
 
-0 and 1; since 1 with the count of records whose delivery is complete (KIP-1226).
+Versions 0 and 1; since 1 with the number of records whose delivery is complete (KIP-1226).
 """
 
 from typing import Final

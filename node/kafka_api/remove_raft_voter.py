@@ -1,4 +1,4 @@
-"""RemoveRaftVoter: a node loses its vote in the metadata quorum (KIP-853)."""
+"""RemoveRaftVoter: removes a node's vote in the metadata quorum (KIP-853)."""
 
 from typing import Final
 

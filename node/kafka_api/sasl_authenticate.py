@@ -1,6 +1,6 @@
-"""SaslAuthenticate of a client that need not log in, or has done so.
+"""SaslAuthenticate of a client that need not log in, or has logged in.
 
-0 to 2. While a client logs in, `sasl_gate` takes its requests.
+Versions 0 to 2. `sasl_gate` serves it during a login.
 """
 
 from typing import Final

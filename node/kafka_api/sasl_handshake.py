@@ -1,6 +1,6 @@
-"""SaslHandshake of a client that need not log in, or has done so and need not do it again.
+"""SaslHandshake of a client that need not log in, or has logged in for good.
 
-0 to 1. While a client logs in, `sasl_gate` takes its requests.
+Versions 0 and 1. `sasl_gate` serves it during a login.
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
-"""ShareAcknowledge: a member accepts, releases or rejects records that it holds, or renews locks (KIP-932).
+"""ShareAcknowledge: a member accepts, releases or rejects its acquired records, or renews locks (KIP-932).
 
-1 and 2; since 2 members may renew their locks (KIP-1222), and are told how long these last.
+Versions 1 and 2; since 2 members may renew their locks (KIP-1222), and get the duration of these.
 """
 
 from collections.abc import Mapping
@@ -103,7 +103,7 @@ def _with_leader(
     data: PartitionData,
     endpoints: dict[int, NodeEndpoint],
 ) -> PartitionData:
-    """Add the present leader to the answer for a partition, if there is one that can be reached."""
+    """Return the answer for a partition with its current leader, if that can be reached."""
     topic = services.metadata.image.topics.by_id.get(place.topic_id)
     hint = None
     if topic is not None:

@@ -1,7 +1,7 @@
-"""ShareFetch: a member of a share group acquires records, and says what became of earlier ones (KIP-932).
+"""ShareFetch: a member of a share group acquires records, and acknowledges earlier ones (KIP-932).
 
-1 and 2; since 2 a member may limit the records strictly (KIP-1206), and renew its locks, with a request that
-fetches nothing (KIP-1222).
+Versions 1 and 2; since 2 a member may limit the number of records strictly (KIP-1206), and renew its locks
+with a request that fetches nothing (KIP-1222).
 """
 
 from collections.abc import Awaitable, Iterator, Mapping
@@ -50,13 +50,13 @@ API: Final = ApiDescription(
     limits=RequestLimits(SEVERAL, {"group_id": GROUP, "member_id": NAME}),
 )
 
-# Partitions of which one fetch acquires, or for which it waits: some 30 us each.
+# The partitions from which one fetch acquires, or for which it waits: some 30 us each.
 MAX_LOOKED_AT: Final = 1_024
-RECORD_LIMIT: Final = 1  # the acquire mode in which no more records are acquired than are asked for
+RECORD_LIMIT: Final = 1  # the acquire mode in which no more records are acquired than requested
 
 
 class _Request(NamedTuple):
-    """A request that was accepted; `session` is None where it ends one, and fetches nothing."""
+    """An accepted request; `session` is None if the request ends its session, and fetches nothing."""
 
     services: Services
     context: RequestContext
@@ -66,12 +66,12 @@ class _Request(NamedTuple):
 
     @property
     def is_incremental(self) -> bool:
-        """Whether only what has changed is told."""
+        """True if the response has only changes."""
         return self.session is not None and self.request.share_session_epoch != INITIAL_EPOCH
 
     @property
     def is_renewal(self) -> bool:
-        """Whether locks are renewed, and nothing is fetched."""
+        """True if the request renews locks and fetches nothing."""
         return self.context.api_version >= FIRST_VERSION_WITH_RENEW and self.request.is_renew_ack
 
 
@@ -121,7 +121,7 @@ async def _respond_later(
 def _enter_session(
     services: Services, context: RequestContext, request: ShareFetchRequest, key: SessionKey
 ) -> ShareSession | None:
-    """The session of the request, None where that is to end."""
+    """Return the session of the request, or None if the request ends it."""
     shares, epoch = services.shares, request.share_session_epoch
     if epoch == FINAL_EPOCH:
         shares.sessions.check(key, epoch)
@@ -140,7 +140,7 @@ def _enter_session(
 
 
 def _named(services: Services, request: ShareFetchRequest) -> Iterator[tuple[TopicIdPartition, str | None]]:
-    """The partitions that a request names, with what their topics are called."""
+    """Yield the partitions that a request names, with the names of their topics."""
     by_id = services.metadata.image.topics.by_id
     for topic in request.topics:
         known = by_id.get(topic.topic_id)
@@ -159,7 +159,7 @@ def _has_acknowledgements(request: ShareFetchRequest) -> bool:
 
 
 def _fetch(asked: _Request) -> ShareFetch | Awaitable[ShareFetch]:
-    """Fetch from the partitions of the session, in the order in which it is their turn."""
+    """Fetch from the partitions of the session, in rotated order."""
     services, context, request, session = asked.services, asked.context, asked.request, asked.session
     access, charge = context.access, context.charge
 
@@ -203,7 +203,7 @@ def _fetch(asked: _Request) -> ShareFetch | Awaitable[ShareFetch]:
 
 
 def _bounds(asked: _Request) -> tuple[int, int]:
-    """The most and the least bytes that the answer is to have."""
+    """Return the maximum and the minimum size of the response, in bytes."""
     services, request, charge = asked.services, asked.request, asked.context.charge
     if request.max_bytes <= 0:
         return 0, 0
@@ -219,9 +219,9 @@ def _bounds(asked: _Request) -> tuple[int, int]:
 def _rotated(
     wanted: Mapping[TopicIdPartition, CachedPartition], epoch: int
 ) -> Mapping[TopicIdPartition, CachedPartition]:
-    """Begin with another partition in each epoch of a session, so that each one is the first now and then.
+    """Start with another partition in each epoch of a session, so that each one is first now and then.
 
-    Of very many only some, and the next ones with the next epoch.
+    If there are very many, some are returned, and the next ones in the next epoch.
     """
     if len(wanted) < 2 or epoch < 1:
         return wanted if len(wanted) <= MAX_LOOKED_AT else dict(islice(wanted.items(), MAX_LOOKED_AT))
@@ -262,7 +262,7 @@ def _respond(
         data = partitions.setdefault(
             place.partition, PartitionData(partition_index=place.partition, records=b"")
         )
-        # Ours until it is sent.
+        # The objects are not shared until the response is sent.
         data.acknowledge_error_code = refusal.error  # type: ignore[misc]
         data.acknowledge_error_message = refusal.message  # type: ignore[misc]
     if asked.request.share_session_epoch == FINAL_EPOCH:

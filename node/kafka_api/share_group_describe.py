@@ -1,4 +1,4 @@
-"""ShareGroupDescribe (KIP-932): share groups and their members, by what they have."""
+"""ShareGroupDescribe (KIP-932): share groups and their members, with their assignments."""
 
 from collections.abc import Iterable, Sequence
 from itertools import compress

@@ -1,8 +1,8 @@
-"""SubmitCommand: a node of the cluster has its command decided here, if this node leads the metadata quorum.
+"""SubmitCommand: decides the command of another node, if this node leads the metadata quorum.
 
-A node speaks for itself: what concerns a broker (its registration, heartbeats, ISRs) is taken from that
-broker's own connection alone. What a client asked a node for is judged here once more, by the rights of that
-client: the image of the node that was asked may be older than an ACL.
+A node speaks for itself: commands about a broker (its registration, heartbeats, ISRs) are accepted on that
+broker's own connection only. A client's command is authorized here again, with the rights of that client,
+because the image of the node that forwards it may be older than an ACL.
 """
 
 from typing import Final
@@ -28,8 +28,8 @@ API: Final = ApiDescription(
 
 def _check_sender(command: Command, peer_id: int) -> None:
     if isinstance(command, UnregisterBroker):
-        return  # an administrator's wish, about any broker
-    # Every other command that is about one broker names it so.
+        return  # requested by an administrator, for any broker
+    # Every other command about one broker has it in this field.
     speaks_for = getattr(command, "broker_id", peer_id)
     if speaks_for != peer_id or isinstance(command, BrokerConnectionLost):
         raise KafkaError(

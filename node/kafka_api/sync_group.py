@@ -1,4 +1,4 @@
-"""SyncGroup: the leader brings the assignments, every member gets its own.
+"""SyncGroup: the leader sends the assignments, and every member gets its own.
 
 Since 3 members may be static (KIP-345); since 5 protocol type and name are checked (KIP-559).
 """

@@ -1,9 +1,10 @@
-"""TxnOffsetCommit: positions of a group that count when a producer's transaction is committed (KIP-98).
+"""TxnOffsetCommit: commits offsets of a group as part of a producer's transaction (KIP-98).
 
-Since 3 the producer says for which member and generation (KIP-447); since 5 the partition of the group need
-not have been added to the transaction before (KIP-890); since 6 topics are named by id, and an unknown group
-or a stale epoch is called so (KIP-1319).
-COORDINATOR_LOAD_IN_PROGRESS would end clients of 0 and 1 (KAFKA-7296).
+Since 3 the producer sends its member id and generation (KIP-447); since 5 the partition of the group need not
+have been added to the transaction before (KIP-890); since 6 topics have ids instead of names, and an unknown
+group or a stale epoch has its own error (KIP-1319).
+
+Clients of 0 and 1 would end at COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296).
 """
 
 from collections.abc import Sequence
@@ -78,7 +79,8 @@ def _steps(
         return _response(checked, len(offsets), answer, version)
 
     if not offsets:
-        return build(OffsetCommitResult(errors=()))  # nothing that exists: the group is not even looked at
+        # None of the partitions exists: the group is not looked up.
+        return build(OffsetCommitResult(errors=()))
     if not request.group_id:
         return build(KafkaError(ErrorCode.INVALID_GROUP_ID))
     producer = Producer(request.producer_id, request.producer_epoch)
@@ -108,7 +110,7 @@ def _steps(
 
 
 def _told(code: ErrorCode, version: int) -> ErrorCode:
-    """What a client of this version understands."""
+    """Return the code that a client of this version understands."""
     match code:
         case ErrorCode.PRODUCER_FENCED:
             return ErrorCode.INVALID_PRODUCER_EPOCH
@@ -127,9 +129,7 @@ def _check(
     topic: TxnOffsetCommitRequestTopic,
     offsets: list[OffsetToCommit],
 ) -> Steps[list[ErrorCode]]:
-    """An error for each partition of the request; `offsets` gets those that there are, named as the cluster
-    names them.
-    """
+    """Return an error for each partition; add those that exist to `offsets`, with their topic's name."""
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
     known = image.topics.by_id.get(topic.topic_id) if by_id else image.topics.by_name.get(topic.name)
     count = 0 if known is None else len(known.partitions)
@@ -161,7 +161,10 @@ def _check(
 def _response(
     checked: Sequence[_Checked], count: int, answer: OffsetCommitResult | KafkaError, version: int
 ) -> TxnOffsetCommitResponse:
-    """What became of each partition; `answer` is that of the group to the `count` of them that there are."""
+    """Return the result of each partition.
+
+    `answer` is that of the group for the `count` partitions that exist.
+    """
     if isinstance(answer, KafkaError):
         committed = iter([_told(answer.code, version)] * count)
     else:

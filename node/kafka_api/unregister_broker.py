@@ -1,4 +1,4 @@
-"""UnregisterBroker: a broker that will not come back is forgotten (KIP-500)."""
+"""UnregisterBroker: removes a broker that will not come back (KIP-500)."""
 
 from typing import Final
 

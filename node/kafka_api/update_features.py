@@ -1,7 +1,7 @@
-"""UpdateFeatures: finalized features go up or down (KIP-584).
+"""UpdateFeatures: upgrades or downgrades finalized features (KIP-584).
 
-0 says by a boolean that a feature may go down, which is the safe way of doing so. The request succeeds or
-fails as a whole; until 1 its success is said once more for each feature (KIP-1022).
+Version 0 allows a downgrade with a boolean, which stands for a safe downgrade. The request succeeds or fails
+as a whole; up to 1 the success is repeated for each feature (KIP-1022).
 """
 
 from typing import Final

@@ -1,6 +1,6 @@
-"""WriteShareGroupState: the leader of share-partitions adds to their state (KIP-932).
+"""WriteShareGroupState: the leader of share-partitions writes their state (KIP-932).
 
-0 and 1; since 1 with the count of records whose delivery is complete (KIP-1226).
+Versions 0 and 1; since 1 with the number of records whose delivery is complete (KIP-1226).
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ from ottla.node.wire.messages.write_share_group_state import (
     WriteShareGroupStateResponse,
 )
 
-# A coordinator refuses what is longer than a note on dead letters can be.
+# A coordinator rejects a note on dead letters that is longer than possible.
 _NOTE: Final = FieldLimit(MAX_DEAD_LETTERS_BYTES, ErrorCode.INVALID_REQUEST)
 _LIMITS: Final = LIMITS._replace(fields={**LIMITS.fields, "topics.partitions.dead_letters": _NOTE})
 

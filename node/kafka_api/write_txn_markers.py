@@ -1,8 +1,8 @@
-"""WriteTxnMarkers: a transaction has ended, and its partitions are to hold a marker of that.
+"""WriteTxnMarkers: writes the markers of ended transactions to their partitions.
 
-1 and 2; since 2 the coordinator says which version of transactions the producer's client speaks (KIP-1228).
-Coordinators send it to leaders, administrators to abort a transaction that hangs. The answer has no place for
-an error of its own, and names a producer once, however many markers of it were asked for.
+Versions 1 and 2; since 2 the coordinator sends the producer's version of transactions (KIP-1228).
+Coordinators send it to leaders, administrators to abort a hanging transaction. The response has no error of
+its own, and has a producer once, however many of its markers the request has.
 """
 
 from typing import Final
