@@ -1,4 +1,4 @@
-"""A dispatcher that serves a world of a test."""
+"""A dispatcher that serves the world of a test."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def dispatcher_of(
     peer_gate: PeerGate | None = None,
     audit: AuditLog | None = None,
 ) -> Dispatcher:
-    """Serve clients and peers; `world` is what their handlers see as the services of a node."""
+    """Return a dispatcher that serves clients and peers, with `world` as the services of its handlers."""
     dispatcher = Dispatcher(
         world, served_apis=served_apis, large_requests=large_requests, peer_gate=peer_gate, audit=audit
     )

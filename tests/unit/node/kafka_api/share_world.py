@@ -1,4 +1,4 @@
-"""A broker cut down to replicas and share-partitions, with a share coordinator that a test can hold up."""
+"""A broker reduced to replicas and share-partitions, with a share coordinator that a test can delay."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -29,7 +29,7 @@ TOPIC_ID = b"t".ljust(16, b".")
 
 
 class Persister:
-    """Answers as a share coordinator that has no state yet; keeps what is written."""
+    """A share coordinator without any state; it keeps the writes."""
 
     def __init__(self) -> None:
         self.error = ErrorCode.NONE
@@ -59,7 +59,7 @@ class Persister:
 
 
 class ShareWorld(ReplicaWorld):
-    """What the handlers of share groups see as their broker."""
+    """The services of a broker that the handlers of share groups use."""
 
     def __init__(self, tasks: asyncio.TaskGroup, **parts: Any) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class ShareWorld(ReplicaWorld):
         self.persister = Persister()
         self.own: dict[str, str] = {"share.auto.offset.reset": "earliest"}
         self.closed_connections: set[int] = set()
-        self.wall_ahead_ms = 0  # since somebody has set the wall clock
+        self.wall_ahead_ms = 0  # greater than 0 if the wall clock was set forward
         self.has_dead_letters = True
         settings = ShareGroupConfigs(
             lambda: self.config.values,
@@ -109,7 +109,7 @@ class ShareWorld(ReplicaWorld):
         acknowledged: dict[int, list[tuple[int, int, list[int]]]] | None = None,
         **fields: Any,
     ) -> ShareFetchResponse:
-        """The answer to a share fetch; by default it wants all, and does not wait."""
+        """Return the response to a share fetch, which by default requests all records and does not wait."""
         said = acknowledged or {}
         wanted = [
             {
@@ -158,7 +158,7 @@ class ShareWorld(ReplicaWorld):
         topic_id: bytes = TOPIC_ID,
         **fields: Any,
     ) -> ShareAcknowledgeResponse:
-        """The answer to acknowledgements of one partition."""
+        """Return the response to acknowledgements for one partition."""
         request: ShareAcknowledgeRequest = build(
             ShareAcknowledgeRequest,
             {
@@ -187,7 +187,7 @@ class ShareWorld(ReplicaWorld):
         return answer
 
     async def rest(self) -> None:
-        """Let everything happen that waits for nothing but its turn."""
+        """Let everything happen that waits only for its turn."""
         for _ in range(20):
             await asyncio.sleep(0)
 
@@ -196,7 +196,7 @@ class ShareWorld(ReplicaWorld):
 
 
 async def settled(result: Any) -> Any:
-    """What becomes of a handler's result."""
+    """Return the response that a handler's result leads to."""
     while True:
         if isinstance(result, Delayed):
             result = result.answer(await result.future)
@@ -207,12 +207,12 @@ async def settled(result: Any) -> Any:
 
 
 def acquired(data: PartitionData) -> list[tuple[int, int, int]]:
-    """The first and last offset and the delivery count of what was acquired."""
+    """Return first offset, last offset and delivery count of the acquired records."""
     return [(one.first_offset, one.last_offset, one.delivery_count) for one in data.acquired_records]
 
 
 def play(story: Callable[[ShareWorld], Coroutine[Any, Any, None]], **parts: Any) -> None:
-    """Tell a story of a broker."""
+    """Play a scenario on a broker."""
 
     async def run() -> None:
         async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:

@@ -1,6 +1,6 @@
-"""A client without any right is refused by every API, with Kafka's error for what it lacks.
+"""Every API rejects a client without rights, with Kafka's error for the missing right.
 
-The node of these tests fails if it does anything, so what is refused was not begun.
+The node of these tests fails if it does anything, so a rejected request was not begun.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ OF_GROUP: Final = {"group_id": "g"}
 OF_TRANSACTION: Final = {"transactional_id": "x", "producer_id": 1, "producer_epoch": 0}
 ONE_TOPIC_RESOURCE: Final = [{"resource_type": 2, "resource_name": "t", "configs": []}]
 
-# What is asked in which version, and the errors of the answer.
+# The version and the fields of a request, and the errors of its response.
 REFUSED: Final[Mapping[ApiKey, tuple[int, Mapping[str, Any], set[ErrorCode]]]] = {
     ApiKey.PRODUCE: (
         9,
@@ -142,7 +142,7 @@ REFUSED: Final[Mapping[ApiKey, tuple[int, Mapping[str, Any], set[ErrorCode]]]] =
         {TOPIC},
     ),
 }
-# Their answers leave out what the client may not see; these have tests where there is something to see.
+# Their responses leave out resources that the client may not see; the tests of these APIs cover that.
 FILTERED: Final = {
     ApiKey.LIST_GROUPS,
     ApiKey.LIST_TRANSACTIONS,
@@ -154,7 +154,7 @@ FOR_EVERYBODY: Final = {
     ApiKey.SASL_AUTHENTICATE,
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
     ApiKey.PUSH_TELEMETRY,
-    # Refused whoever asks.
+    # Rejected for every client.
     ApiKey.CREATE_DELEGATION_TOKEN,
     ApiKey.RENEW_DELEGATION_TOKEN,
     ApiKey.EXPIRE_DELEGATION_TOKEN,
@@ -164,7 +164,7 @@ OF_CLUSTER: Final = [api for api in SERVED if describe(api).asks.of_cluster is n
 
 
 class NothingAsked:
-    """The coordinators of a node, of which nothing may be asked."""
+    """The coordinators of a node; any request to them fails the test."""
 
     def ask_each(self, asked: Sequence[object], build: Callable[[Sequence[object]], Any], **_: bool) -> Any:
         assert not asked
@@ -172,7 +172,7 @@ class NothingAsked:
 
 
 class Logs:
-    """The logs of a node, of which nothing may be asked."""
+    """The logs of a node; any request to them fails the test."""
 
     sessions = FetchSessionCache(max_slots=0, eviction_ms=1, random_id=lambda: 1)
 
@@ -184,7 +184,7 @@ class Logs:
 
 
 class Node(MetadataNode):
-    """A node with metadata that knows no topic; what it has else fails if it is asked for anything."""
+    """A node whose metadata have no topics; any request to its other parts fails the test."""
 
     serves_consumer_groups = True
     serves_share_groups = True
@@ -215,7 +215,7 @@ def ask(api: ApiKey, version: int, fields: Mapping[str, Any]) -> Any:
 
 
 def codes_in(answer: Any) -> Counter[int]:
-    """Count the error codes of an answer that are not NONE, at any depth."""
+    """Count the error codes of a response that are not NONE, at any depth."""
     if isinstance(answer, list | tuple):
         return sum(map(codes_in, answer), Counter())
     if not hasattr(type(answer), "__schema__"):
@@ -245,7 +245,7 @@ def test_a_client_without_rights_is_refused(api: ApiKey) -> None:
     TOLD.clear()
 
     assert set(codes_in(ask(api, version, fields))) == expected
-    # The audit log tells each refused resource once.
+    # The audit log has each denied resource once.
     assert {told[2] for told in TOLD} == {api.api_name}
     assert {REFUSALS[told[4]] for told in TOLD} == expected
     assert len({told[3:6] for told in TOLD}) == len(TOLD)
@@ -316,7 +316,7 @@ LARGE: Final[Mapping[ApiKey, tuple[int, Mapping[str, Any]]]] = {
 
 
 class CountingJudge:
-    """Denies everything, and counts in which turn of the loop it was asked."""
+    """Denies everything, and counts its calls by turn of the loop."""
 
     def __init__(self) -> None:
         self.turn = 0
@@ -330,7 +330,7 @@ class CountingJudge:
         return self.decide().is_allowed
 
     def tell(self, *_: object) -> None:
-        """Nobody listens."""
+        """Ignore the denial."""
 
     def authorized_operations(self, *_: object) -> int:
         return 0
@@ -359,4 +359,4 @@ def test_the_rights_of_many_resources_are_judged_in_turns(api: ApiKey) -> None:
     asyncio.run(answered())
 
     assert judge.asked.total() >= len(MANY)
-    assert max(judge.asked.values()) <= 2 * STEPS_PER_TURN  # a deletion asks two
+    assert max(judge.asked.values()) <= 2 * STEPS_PER_TURN  # a deletion checks two rights

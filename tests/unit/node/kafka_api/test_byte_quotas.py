@@ -1,4 +1,4 @@
-"""Whoever produces more than its quota is told how long it is throttled, and its connection waits."""
+"""A client that exceeds its produce quota gets a throttle time, and its connection is throttled."""
 
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ from tests.unit.node.replica.replica_world import CONNECTION
 
 
 class Throttled:
-    """A connection that notes how long it is throttled."""
+    """A connection that records its throttle times."""
 
     def __init__(self) -> None:
         self.info: ConnectionInfo = CONNECTION
@@ -24,7 +24,7 @@ class Throttled:
 
 def node_with_quota(version: int, client_id: str, limit: float) -> Node:
     node = Node(version, is_general=False)
-    for _ in range(2):  # Its head is known from now on, and how much room there is in the segment.
+    for _ in range(2):  # From now on its head is known, and the room in the segment.
         node.send(frame(version, batch()))
     node.dispatcher.quotas.set({(("client-id", client_id),): {PRODUCER_BYTE_RATE: limit}})
     return node

@@ -1,4 +1,4 @@
-"""Which changes of the cluster requests and answers tell, and that no secret is among them."""
+"""The changes of the cluster that requests and responses have for the audit log, without secrets."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ from tests.compat.wire_client import build, message_class
 from tests.unit.node.metadata.metadata_node import CONNECTION
 
 CANARY: Final = "canary-7f3a9d"
-# What clients do all the time, and logins: no changes of the cluster itself.
+# Requests of ordinary clients, and logins: they do not change the cluster itself.
 OF_CLIENTS: Final = {
     ApiKey.PRODUCE,
     ApiKey.FETCH,
-    ApiKey.METADATA,  # may create a topic where that is wanted
+    ApiKey.METADATA,  # may create a topic if automatic creation is enabled
     ApiKey.JOIN_GROUP,
     ApiKey.SYNC_GROUP,
     ApiKey.HEARTBEAT,
@@ -47,14 +47,14 @@ OF_CLIENTS: Final = {
     ApiKey.API_VERSIONS,
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
     ApiKey.PUSH_TELEMETRY,
-    # What nodes ask of each other for share groups.
+    # Requests between nodes for share groups.
     ApiKey.INITIALIZE_SHARE_GROUP_STATE,
     ApiKey.READ_SHARE_GROUP_STATE,
     ApiKey.WRITE_SHARE_GROUP_STATE,
     ApiKey.DELETE_SHARE_GROUP_STATE,
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
 }
-# That only read, but may have to look at all groups or ids for it.
+# APIs that only read, but may have to search all groups or ids.
 READERS: Final = {
     ApiKey.LIST_GROUPS,
     ApiKey.DESCRIBE_GROUPS,
@@ -66,7 +66,7 @@ READERS: Final = {
 
 
 class Told:
-    """An audit log that notes what it is told."""
+    """An audit log that records its events."""
 
     def __init__(self) -> None:
         self.changes: list[tuple[str, str, str, str]] = []
@@ -335,7 +335,7 @@ def test_the_changes_of_each_api(
 
 
 def test_every_secret_field_of_a_message_has_a_canary_above() -> None:
-    """A new field that is secret needs a case with CANARY."""
+    """A new secret field needs a case with CANARY."""
     secret = {
         field.name
         for api in CHANGES

@@ -1,4 +1,4 @@
-"""Requests about the cluster itself: elections, moves, the quorum, features, brokers that come and go."""
+"""Requests about the cluster itself: elections, reassignments, the quorum, features, registered brokers."""
 
 import asyncio
 from typing import Any
@@ -47,7 +47,7 @@ OTHERS = (1, 2)
 
 
 async def cluster(**settings: str) -> MetadataNode:
-    """A node that leads a cluster of three; the others are names in the metadata."""
+    """Return a node that leads a cluster of three; the others exist in the metadata only."""
     node = MetadataNode({name.replace("_", "."): value for name, value in settings.items()})
     await node.start()
     for broker_id in OTHERS:
@@ -314,7 +314,7 @@ def test_voters_are_changed_in_this_cluster_only() -> None:
 
 
 def watch_the_controller(node: MetadataNode, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """All that the controller is asked for, and whom it dials, from here on."""
+    """Return a list that gets all commands to the controller, and all voters that it connects to."""
     seen: list[Any] = []
     submit = node.metadata.submit
 

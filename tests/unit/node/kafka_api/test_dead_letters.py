@@ -1,4 +1,4 @@
-"""Members reject records, and a node writes their dead letters: what comes where, and what if it fails."""
+"""Members reject records, and a node writes their dead letters: destinations, contents and failures."""
 
 import asyncio
 import logging
@@ -28,23 +28,23 @@ DLQ = LogConfig(errors_deadletterqueue_group_enable=True)
 
 
 class Letters:
-    """What a node has to write dead letters in a ShareWorld, with failures that a test orders."""
+    """The means of a node to write dead letters in a ShareWorld, with failures that a test orders."""
 
     def __init__(self) -> None:
         self.world: ShareWorld
         self.failures: list[ErrorCode] = []
         self.answers_lost = 0
         self.pauses: list[float] = []
-        self.meanwhile: Callable[[], object] = lambda: None  # what happens in a pause
+        self.meanwhile: Callable[[], object] = lambda: None  # called in a pause
         self.may_create = False
         self.created: list[str] = []
         self.producer_id = 40
-        self.topics: dict[int, str] = {}  # by source partition, if they are others than the group says
-        self.hangs = ""  # batches to this topic are on their way until `released`
+        self.topics: dict[int, str] = {}  # by source partition, if they differ from the group's setting
+        self.hangs = ""  # batches to this topic are in flight until `released`
         self.released = asyncio.Event()
         self.fails = False
-        self.corrupt = b""  # batches with these origins, "topic:partition", are damaged on their way
-        self.producer_failures = 0  # of as many requests for an id
+        self.corrupt = b""  # batches with these origins, "topic:partition", are damaged in flight
+        self.producer_failures = 0  # the number of requests for a producer id that fail
 
     def destination(self, group: str, settings: DeadLetterSettings, partition: int) -> Destination | None:
         return find_destination(
@@ -118,7 +118,7 @@ class Letters:
 
 
 class _Later:
-    """The clock of a world that is made after this."""
+    """The clock of a world that is created later."""
 
     def __init__(self, letters: Letters) -> None:
         self._letters = letters
@@ -131,7 +131,7 @@ Story = Callable[[ShareWorld, Letters], Coroutine[Any, Any, None]]
 
 
 def tell(story: Story, **own: str) -> None:
-    """Tell a story of a group whose dead letters go to dlq.t, where a member holds four records."""
+    """Play a scenario of a group with the dead letter topic dlq.t, in which a member holds four records."""
     letters = Letters()
 
     async def told(world: ShareWorld) -> None:
@@ -149,7 +149,7 @@ def tell(story: Story, **own: str) -> None:
 
 
 async def hold_all(world: ShareWorld, member: str, topic_id: bytes, partitions: int) -> None:
-    """Let a member hold the records of so many partitions."""
+    """Let a member acquire the records of `partitions` partitions."""
     await world.fetch(member, 0, *range(partitions), topic_id=topic_id, max_records=0)
     await world.fetch(member, 1, topic_id=topic_id)
     await world.rest()
@@ -157,7 +157,7 @@ async def hold_all(world: ShareWorld, member: str, topic_id: bytes, partitions: 
 
 
 async def written_or_given_up(world: ShareWorld) -> None:
-    """Wait until nothing is left to do."""
+    """Wait until all dead letters are written or given up."""
     for _ in range(400):
         await asyncio.sleep(0.005)
         if not any(led.is_awaiting_letters for led in world.shares.share_partitions.values()):
@@ -165,7 +165,7 @@ async def written_or_given_up(world: ShareWorld) -> None:
 
 
 async def written(world: ShareWorld, topic: str = "dlq.t") -> list[Record]:
-    """The dead letters, when nothing is left to do."""
+    """Return the dead letters once all are written or given up."""
     await written_or_given_up(world)
     log = world.partition(topic).log
     found = log.read(0, 1 << 30, isolation=FetchIsolation.LOG_END, minimum_one_batch=True)
@@ -182,7 +182,7 @@ def offsets(records: list[Record]) -> list[int]:
 
 
 def notes(world: ShareWorld) -> list[bool | None]:
-    """Whether letters are on their way, by each write; None for one that says nothing of it."""
+    """Return, for each write, True if letters are in flight; None if the write has no note."""
     return [
         None if write.dead_letters is None else read_note(write.dead_letters).letters is not None
         for write in world.persister.written
@@ -212,7 +212,7 @@ def test_rejected_records_have_their_letters_and_are_archived_then() -> None:
             "__dlq.errors.delivery.count": b"1",
             "__dlq.errors.message": b"Offset rejected by client.",
         }
-        # Set aside; noted; archived, and the note is gone.
+        # Set aside; noted; archived, without the note.
         states = [[tuple(one)[2] for one in write.batches] for write in world.persister.written]
         assert states == [[2, 3, 2, 3], [3, 3], [4, 4]]
         assert notes(world) == [None, True, False]
@@ -275,11 +275,11 @@ def test_without_a_topic_records_are_archived_after_some_attempts_and_the_log_sa
         assert letters.pauses == [1.0, 2.0, 4.0, 8.0]
         await world.acknowledge("m1", 4, [(2, 3, [REJECT])])
         await asyncio.sleep(0.05)
-        assert letters.pauses == [1.0, 2.0, 4.0, 8.0]  # for a minute one attempt has to do
+        assert letters.pauses == [1.0, 2.0, 4.0, 8.0]  # for a minute only one attempt is made
         assert [tuple(one) for one in last_write(world).batches] == [(2, 3, 4, 1)]
         assert world.shares.counters.dead_letters[GROUP].failed_produces == 2
         assert caplog.text.count("auto create is disabled") == 1
-        # And others are served.
+        # Other records are served meanwhile.
         world.append(count=2)
         assert acquired(only(await world.fetch("m1", 5))) == [(4, 5, 1)]
 
@@ -456,7 +456,7 @@ def test_of_offsets_that_the_log_loses_meanwhile_no_more_have_letters_than_one_b
         world.create_topic("dlq.t", config=DLQ)
         partition = world.partition()
         partition.log.config = LogConfig(validate_records=False)
-        # As a compacted batch that has one record left.
+        # Like a compacted batch with one record left.
         few = build_batch([Record(1_999, 0, None, b"value")] * 2_000, base_offset=0, last_offset=1_999)
         partition.append_as_leader(few, required_acks=1, now_ms=0, produce_version=9)
         await world.fetch("m1", 3, max_records=2_000)
@@ -560,7 +560,7 @@ def test_one_batch_that_its_leader_cannot_take_costs_no_other_its_attempts() -> 
 
 @pytest.mark.parametrize("fails_first", ["controller", "batch"])
 def test_what_is_given_up_leaves_the_next_all_its_attempts(fails_first: str) -> None:
-    """Only a topic that is missing makes one attempt do, for a minute."""
+    """Only a missing topic limits the attempts to one, for a minute."""
 
     async def story(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
@@ -665,7 +665,7 @@ def test_records_that_nobody_thought_of_are_archived_and_the_node_goes_on(
 
         await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
 
-        # What cannot be read has letters without what it had.
+        # Records that cannot be read have letters without their contents.
         assert offsets(await written(world)) == ([0, 1, 2, 3] if fails == "read_sources" else [])
         assert last_write(world).start_offset == 4 and notes(world)[-1] is False
         assert world.shares.counters.dead_letters[GROUP].failed_produces == (fails != "read_sources")
@@ -690,8 +690,9 @@ def test_the_last_member_may_go_before_the_letters_are_written() -> None:
 
 @pytest.mark.parametrize("partition", [0, 1])
 def test_who_comes_while_letters_are_owed_has_the_state_of_the_group_read_anew(partition: int) -> None:
-    """The group may have been deleted and made anew meanwhile, or its offsets altered; and who reads another
-    partition leaves nobody who would have the letters of this one written.
+    """The group may have been deleted and recreated meanwhile, or its offsets altered.
+
+    A member that reads another partition would not get the letters of this one written.
     """
 
     async def story(world: ShareWorld, letters: Letters) -> None:
@@ -721,7 +722,7 @@ def test_nothing_is_tried_while_a_rejection_is_being_written() -> None:
         rejection = asyncio.ensure_future(world.acknowledge("m1", 3, [(0, 1, [REJECT])]))
         await world.rest()
 
-        world.shares.expire(world.key())  # another lock may end meanwhile
+        world.shares.expire(world.key())  # another lock may expire meanwhile
         await world.rest()
 
         assert len(asyncio.all_tasks()) == tasks + 2, "there is a task beside the request and the write"
@@ -740,7 +741,7 @@ def test_nothing_is_tried_while_a_rejection_is_being_written() -> None:
 def test_a_cluster_at_a_level_without_dead_letters_says_what_it_archives_without(
     batches: list[tuple[int, int, list[int]]], unobeyed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The share.version of a cluster that was upgraded may be 1, until it is raised."""
+    """The share.version of an upgraded cluster may stay 1 until it is raised."""
 
     async def story(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)

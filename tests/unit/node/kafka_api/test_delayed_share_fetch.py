@@ -29,7 +29,7 @@ def delays(max_records: int) -> LogConfig:
 
 
 def append(world: ShareWorld, *waits_ms: int, index: int = 0) -> None:
-    """A batch of records that are due after so long."""
+    """Append a batch of records that are due after these times."""
     now_ms = world.clock.now_ms()
     records = [
         (b"key", b"value", now_ms, [("ottla.deliver.after.ms", str(wait_ms).encode())])

@@ -1,4 +1,4 @@
-"""From frames to handlers and back: routes, headers, and what closes a connection."""
+"""From frames to handlers and back: routes, headers, and errors that close a connection."""
 
 import asyncio
 import struct
@@ -59,7 +59,7 @@ def dispatcher() -> Dispatcher:
 
 
 def frame(key: int, version: int, request: object, tail: bytes = b"") -> memoryview:
-    """A request as the connection hands it over: without its length."""
+    """Return a request in the form that the connection passes on: without its length."""
     return memoryview(b"".join(codec.encode_request(key, version, 7, "test", request))[4:] + tail)
 
 
@@ -324,7 +324,7 @@ def test_a_large_question_ends_at_its_next_step_when_its_client_has_gone(dispatc
         serving = asyncio.create_task(cast(Any, pending.awaitable))
         while not steps:
             await asyncio.sleep(0)
-        serving.cancel()  # as a connection does that is lost
+        serving.cancel()  # like a connection that is lost
         await asyncio.wait([serving])
         assert serving.cancelled()
 

@@ -1,4 +1,4 @@
-"""Who may act for callers of a REST API: nodes alone, as which a secret is not enough where there is TLS."""
+"""Only nodes may act for callers of a REST API; with TLS the secret alone does not prove a node."""
 
 import os
 from collections.abc import Collection
@@ -22,7 +22,7 @@ ANN = Caller("User:ann", "10.0.0.7", False)
 
 
 class Connection:
-    """A connection to the listener for nodes, over which a certificate with these names was shown."""
+    """A connection to the listener for nodes whose client showed a certificate with these names."""
 
     def __init__(self, names: Collection[str]) -> None:
         self.names = frozenset(names)
@@ -61,7 +61,7 @@ class Inner:
 
 
 class Node:
-    """What the dispatcher reads of a node and of its settings."""
+    """The state and the settings of a node that the dispatcher reads."""
 
     inter_broker_listener_name = "INNER"
 
@@ -92,7 +92,7 @@ def ask(served: Dispatcher, connection: Connection, request: Any) -> ActForRespo
     [
         (["node-3"], False, 0),
         (["three.example.org"], False, 0),
-        ([], True, 0),  # where nodes log in they need not show a certificate
+        ([], True, 0),  # where nodes log in, they need not show a certificate
         (["anna"], False, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
         (["node-2"], False, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
         (["anna"], True, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),

@@ -60,7 +60,7 @@ def request(
 
 
 def send(world: ReplicaWorld, message: FetchRequest, version: int = 12) -> FetchResponse:
-    """The answer of a fetch that does not wait."""
+    """Return the response to a fetch that does not wait."""
     response = fetch.handle(world, context(1, version), message)  # type: ignore[arg-type]
     assert isinstance(response, FetchResponse)
     return response
@@ -460,7 +460,7 @@ def wait(
     *steps: Callable[[], object],
     version: int = 12,
 ) -> list[PartitionData]:
-    """Send a fetch that waits, take the steps (it must not wake before the last), give its answer."""
+    """Send a fetch that waits, take the steps (only the last may complete it), return its response."""
 
     async def story() -> list[PartitionData]:
         delayed = fetch.handle(world, context(1, version), message)  # type: ignore[arg-type]
@@ -525,7 +525,7 @@ def test_min_bytes_counts_all_partitions(world: ReplicaWorld, loop: asyncio.Abst
 
 
 def test_what_is_kept_back_of_a_batch_counts_for_min_bytes(world: ReplicaWorld) -> None:
-    """Else who wants as many bytes as a partition may give would wait for more than it can get."""
+    """Otherwise a fetch with min_bytes equal to the partition's limit would wait for more than it can get."""
     world.create_topic()
     for _ in range(4):
         world.append(value=bytes(20_000))

@@ -1,4 +1,4 @@
-"""Whoever fetches more than its quota gets an empty answer, and its session is as it was."""
+"""A fetch that exceeds the quota gets an empty response, and its session stays as it was."""
 
 from typing import Any, cast
 
@@ -37,7 +37,7 @@ class FetchingNode:
     def fetch(
         self, version: int, offset: int = 0, session: tuple[int, int] = (0, -1), **fields: Any
     ) -> tuple[FetchResponse, int]:
-        """Return the response and the length of the answer."""
+        """Return the response and its length."""
         wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
         topics = [] if session[1] > 0 else [FetchTopic(topic="t", partitions=[wanted])]
         asked = FetchRequest(
@@ -131,7 +131,7 @@ def test_a_fetch_gives_no_more_than_the_windows_allow_at_once() -> None:
     limit = VALUE_BYTES * 1.5 / 10
     node.dispatcher.quotas.set({(("client-id", "test"),): {CONSUMER_BYTE_RATE: limit}})
 
-    # As in Apache Kafka, what is around the records makes it a little too much at first.
+    # As in Apache Kafka, the bytes around the records make it slightly too much at first.
     first, _ = node.fetch(12)
     node.now_ms = 10_900
     second, _ = node.fetch(12)

@@ -1,6 +1,4 @@
-"""The handlers of the group APIs: what depends on the version of a request, and where errors stand in the
-answers.
-"""
+"""The handlers of the group APIs: differences between versions, and the fields that errors are in."""
 
 import asyncio
 import inspect
@@ -84,7 +82,7 @@ CONNECTION = ConnectionInfo(
 
 
 async def call(node: GroupNode, api: ModuleType, version: int, request: Any) -> Any:
-    """The response as a client of that version would read it."""
+    """Return the response as a client of that version would read it."""
     request = decode(type(request), version, encode(request, version))
     context = RequestContext(0, version, 1, "app", CONNECTION)
     answer = api.handle(node.services, context, request)
@@ -94,7 +92,7 @@ async def call(node: GroupNode, api: ModuleType, version: int, request: Any) -> 
 
 
 def serving(story: Story, node: GroupNode | None = None) -> None:
-    """Play a story on a node whose groups are ready and that has the topic `flights` with two partitions."""
+    """Play a scenario on a node whose groups are loaded, with the topic `flights` of two partitions."""
 
     async def prepared(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
@@ -117,7 +115,7 @@ def join_request(member_id: str = "", **more: Any) -> JoinGroupRequest:
 
 
 async def member(node: GroupNode, version: int = 9) -> str:
-    """A stable group of one; its member's id."""
+    """Create a stable group of one member; return its id."""
     joined = await call(node, join_group, version, join_request())
     if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
         joined = await call(node, join_group, version, join_request(joined.member_id))
@@ -166,7 +164,7 @@ def test_the_rebalance_timeout_is_the_session_timeout_before_version_1(
 
 @pytest.mark.parametrize("version", [7, 8, 9])
 def test_members_say_why_they_join_and_leave_kip_800(version: int) -> None:
-    """The timeline of the group keeps it: a join's since version 8, a leave's since version 5."""
+    """The timeline of the group has the reason of a join since version 8, of a leave since version 5."""
 
     async def story(node: GroupNode) -> None:
         told = await call(node, join_group, version, join_request())
@@ -341,7 +339,7 @@ def commit_request(
 
 
 def logged(node: GroupNode) -> list[bytes]:
-    """The records of each batch of the group's partition, as bytes."""
+    """Return the records of each batch of the group's partition, as bytes."""
     partition = node.replicas.find(TopicPartition(OFFSETS_TOPIC, node.groups.partition_for("g")))
     assert partition is not None
     segment = partition.log.active_segment
@@ -458,7 +456,7 @@ def test_errors_of_a_fetch_stand_in_the_partitions_at_version_1_kafka_19246(vers
 
 @pytest.mark.parametrize("version", [1, 7, 8, 10])
 def test_a_fetch_that_waits_too_long_for_the_replicas_is_sent_to_look_again(version: int) -> None:
-    """handleOffsetFetchException: consumers before 3.9 know no COORDINATOR_NOT_AVAILABLE here."""
+    """handleOffsetFetchException: consumers before 3.9 do not expect COORDINATOR_NOT_AVAILABLE here."""
 
     async def story(node: GroupNode) -> None:
         committing = asyncio.ensure_future(

@@ -322,7 +322,7 @@ def test_synonyms_come_in_kafkas_order() -> None:
     assert [(one.value, one.config_source) for one in broker.results[0].configs] == [("2", 2)]
     assert [(one.name, one.value, one.config_source) for one in cluster.results[0].configs] == [
         ("message.max.bytes", "3", 3),
-        ("min.insync.replicas", "1", 3),  # of a new cluster, for eligible leader replicas
+        ("min.insync.replicas", "1", 3),  # in a new cluster, for eligible leader replicas
     ]
 
 
@@ -566,7 +566,7 @@ def test_an_unknown_operation_is_refused() -> None:
 
 
 def pages(limit: int) -> list[tuple[str, int]]:
-    """(topic, partition) of all pages of three topics with three partitions."""
+    """Return (topic, partition) of all pages of three topics with three partitions."""
     seen: list[tuple[str, int]] = []
     cursor: Cursor | None = None
     for _ in range(10):

@@ -180,7 +180,7 @@ def test_offsets_come_from_the_leader_of_the_epoch(world: ReplicaWorld) -> None:
 
 
 def list_all(world: ReplicaWorld, partitions: int, *, is_large: bool = False) -> list[int]:
-    """The codes of look-ups by time in so many partitions by one request."""
+    """Return the error codes of lookups by time in `partitions` partitions with one request."""
     wanted = [ListOffsetsPartition(partition_index=index, timestamp=1) for index in range(partitions)]
     asked = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=wanted)])
     of_request = context(2, 11)
@@ -205,7 +205,7 @@ def test_look_ups_beyond_what_a_request_is_allowed_are_to_be_asked_again(
     def costly(client: ConnectionInfo, work: Callable[..., Any], **options: Any) -> Any:
         def search(pause: Callable[[], None]) -> Any:
             begun.append(work)
-            for _ in range(10):  # as many pieces as of a batch that opens into 2.5 MiB
+            for _ in range(10):  # as many pieces as for a batch that decompresses to 2.5 MiB
                 pause()
             return work(pause)
 

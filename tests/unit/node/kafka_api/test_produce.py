@@ -1,4 +1,4 @@
-"""Produce: what a leader answers, by version, acks and what is wrong with the request."""
+"""Produce: the response of a leader, by version, acks and errors of the request."""
 
 import asyncio
 from collections.abc import Awaitable, Iterator
@@ -25,7 +25,7 @@ from ottla.node.work.fair_pool import FairPool, GivenUp
 from ottla.node.work.turns import at_once
 from tests.unit.node.replica.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
 
-# To check more than 8 KiB of records in Python holds up the loop.
+# Checking more than 8 KiB of records in Python blocks the loop.
 IN_PYTHON = not IS_COMPILED
 
 
@@ -238,7 +238,7 @@ def test_a_request_for_what_others_lead_is_refused_at_once_after_a_fall(
 def wait_for_all(
     world: ReplicaWorld, loop: asyncio.AbstractEventLoop, timeout_ms: int, then: Any
 ) -> PartitionProduceResponse:
-    """Produce with acks=all, do `then`, and give the answer."""
+    """Produce with acks=all, call `then`, and return the response."""
 
     async def story() -> PartitionProduceResponse:
         message = request(batch(), acks=-1, timeout_ms=timeout_ms)
@@ -286,7 +286,7 @@ def test_acks_all_fails_when_the_leader_changes(world: ReplicaWorld, loop: async
 def sent_beside(
     loop: asyncio.AbstractEventLoop, world: ReplicaWorld, message: ProduceRequest
 ) -> list[PartitionProduceResponse]:
-    """The answers to a request whose batches are opened in a thread."""
+    """Return the answers to a request whose batches are opened in a thread."""
     waiting = produce.handle(world, context(0, 9), message)  # type: ignore[arg-type]
     assert isinstance(waiting, Delayed)
     assert waiting.ends_with_client
@@ -334,7 +334,7 @@ def test_of_batches_that_are_opened_beside_each_other_one_may_be_refused(
 
 
 def tiny_records(count: int, codec: Compression) -> bytearray:
-    """So many records of some ten bytes, in a batch that is small when it is compressed."""
+    """Return a batch of `count` records of some ten bytes, which is small when it is compressed."""
     now_ms = ReplicaWorld().clock.now_ms()
     return build_batch([(b"k", b"", now_ms, ())] * count, compression=codec)
 
@@ -353,7 +353,7 @@ def tiny_records(count: int, codec: Compression) -> bytearray:
             IN_PYTHON,
         ),
         (compressed(bytes(range(256)) * 10), {}, False),
-        (compressed(bytes(9000)), {}, True),  # of few bytes many
+        (compressed(bytes(9000)), {}, True),  # few bytes decompress to many
         (compressed(bytes(9000)), {"validate_records": False}, False),
         (tiny_records(5_000, Compression.NONE), {}, IN_PYTHON),
         (tiny_records(20_000, Compression.NONE), {}, True),

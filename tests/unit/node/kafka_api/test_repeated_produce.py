@@ -1,4 +1,4 @@
-"""Produce requests whose head is known are answered as the general way answers them, byte for byte."""
+"""Produce requests with a known head get the response of the general path, byte for byte."""
 
 import asyncio
 import random
@@ -45,7 +45,7 @@ class Node:
         self.world = ReplicaWorld()
         self.world.create_topic(partitions=2, **topic)
         self.dispatcher = dispatcher_of(self.world)
-        self.runs: list[int] = []  # how many requests were served at once
+        self.runs: list[int] = []  # the number of requests served at once, by run
         self.route = self.dispatcher.load_route(0, version)
         if is_general:
             self.dispatcher.routes[0, version] = self.route._replace(repeated=None)
@@ -56,7 +56,7 @@ class Node:
         return self.route.repeated.heads.known
 
     def send(self, frame: bytes) -> Any:
-        """The answer's bytes, or why the connection is closed."""
+        """Return the bytes of the response, or the reason why the connection is closed."""
         try:
             answer = self.dispatcher.serve(PEER, memoryview(bytearray(frame)))
         except CloseConnection as refusal:
@@ -65,7 +65,7 @@ class Node:
         return None if answer is None else b"".join(cast(Any, answer))
 
     def send_together(self, frames: list[bytes]) -> Any:
-        """The answers to frames that lie one behind another in a connection's buffer."""
+        """Return the responses to consecutive frames in a connection's buffer."""
         view = memoryview(bytearray(b"".join(struct.pack(">i", len(one)) + one for one in frames)))
         position, answers = 0, []
         while position < len(view):
@@ -80,11 +80,11 @@ class Node:
             answers.append(self.send(bytes(view[position + 4 : position + 4 + size])))
             position += 4 + size
             if not isinstance(answers[-1], bytes):
-                break  # nothing, or the connection is closed
+                break  # no response, or the connection is closed
         return answers
 
     def content(self) -> list[bytes]:
-        """What is in the logs of both partitions."""
+        """Return the contents of the logs of both partitions."""
         logs = [self.world.partition(index=index).log for index in (0, 1)]
         return [segment.file.read_at(0, segment.size_bytes) for log in logs for segment in log.segments[-1:]]
 
@@ -103,7 +103,7 @@ def frame(
 
 
 def both(version: int, frames: list[bytes], change: Callable[[ReplicaWorld], Any] | None = None) -> list[Any]:
-    """What both ways answer to the same frames; `change` happens to their worlds after the first."""
+    """Return the responses of both paths to the same frames; `change` is applied after the first frame."""
     quick, general = Node(version, is_general=False), Node(version, is_general=True)
     answers = []
     for number, one in enumerate(frames):
@@ -246,7 +246,7 @@ def test_records_are_checked_also_where_the_head_is_known(codec: Compression) ->
     header = read_header(sound)
     lying = seal_batch(header._replace(last_offset_delta=9, records_count=10), sound[HEADER_SIZE:])
     later = seal_batch(header._replace(max_timestamp=NOW_MS + 1_000), sound[HEADER_SIZE:])
-    # Compressed garbage is refused in a thread, which test_batch_validator shows.
+    # Compressed garbage is rejected in a thread, which test_batch_validator shows.
     garbage = [seal_batch(header, b"\xee" * 60)] if codec is Compression.NONE else []
     opened = decompress(codec, bytes(sound[HEADER_SIZE:]))
     tail = seal_batch(header, compress(codec, bytes(opened) + b"\0"))
@@ -260,7 +260,7 @@ def test_records_are_checked_also_where_the_head_is_known(codec: Compression) ->
 
 
 def test_a_sound_batch_is_appended_at_once_where_the_head_is_known() -> None:
-    """Compressed, too: it is opened as it stands, and no answer is put into words."""
+    """Compressed, too: it is opened as it is, and no response object is made."""
     runs = []
     for codec in (Compression.NONE, Compression.LZ4, Compression.ZSTD):
         node = Node(9, is_general=False)
@@ -327,7 +327,7 @@ def test_a_request_that_waits_is_answered_as_by_the_general_way(
             lambda places, timeout_ms: waited.append((list(places.values()), timeout_ms))
         )
 
-        # With acks=1 a flush is waited for, which is due with this batch.
+        # With acks=1 the response waits for a flush, which is due with this batch.
         asked = frame(version, batch(30), acks=acks, correlation_id=77)
         answer = node.dispatcher.serve(PEER, memoryview(bytearray(asked)))
 
@@ -343,7 +343,7 @@ def test_a_request_that_waits_is_answered_as_by_the_general_way(
 @pytest.mark.parametrize("version", [9, 13])
 def test_a_request_that_is_written_in_an_unusual_way_is_not_remembered(version: int) -> None:
     usual = frame(version, batch())
-    # The empty tags of the header (after the client id) become one tag of 40 bytes with a body in it.
+    # The empty tag section of the header (after the client id) gets one tag of 40 bytes with a body in it.
     body = usual[15:]
     fake = (b"\0" + body)[:40]
     node = Node(version, is_general=False)
@@ -403,7 +403,7 @@ def test_a_known_head_is_not_learned_again() -> None:
 
 
 def together(version: int, frames: list[bytes], **topic: Any) -> Node:
-    """The node that got all frames at once, and answered like one that got them one by one."""
+    """Return the node that got all frames at once, and answered like one that got them one by one."""
     quick, general = Node(version, is_general=False, **topic), Node(version, is_general=True, **topic)
     known = frame(version, batch())
     for _ in range(2):  # The second finds out how much room there is in the segment.
@@ -554,7 +554,7 @@ def test_a_disk_that_fails_in_a_run_fails_all_of_it() -> None:
 
 
 class Transactional(Node):
-    """A node whose coordinator says yes, at once, to producer 5."""
+    """A node whose coordinator accepts producer 5 at once."""
 
     def __init__(self, version: int, *, is_general: bool) -> None:
         super().__init__(version, is_general=is_general)
@@ -615,8 +615,8 @@ def test_in_an_open_transaction_a_request_is_answered_as_the_first(version: int)
     assert quick.content() == general.content()
     assert quick.asked == general.asked == 1
     assert len(quick.heads) == 3
-    # Of the two plain heads one request each was answered from the table, and of the transactional one, which
-    # the second request of the transaction taught, four.
+    # The table answered one request for each of the two plain heads, and four for the transactional one,
+    # which was learned from the second request of the transaction.
     assert general.in_words - quick.in_words == 2 + 4
 
 
@@ -679,7 +679,7 @@ def test_any_mixture_in_transactions_is_answered_as_by_the_general_way(seed: int
 
 
 def test_a_frame_beyond_the_limit_ends_a_run() -> None:
-    """It was taken behind a small one, and closes the connection alone."""
+    """It was added to the run after a small one; alone it closes the connection."""
     node = Node(9, is_general=False)
     small, large = frame(9, batch()), frame(9, batch(50))
     for _ in range(2):
@@ -694,7 +694,7 @@ def test_a_frame_beyond_the_limit_ends_a_run() -> None:
 
 @pytest.mark.parametrize("size", range(4, 8))
 def test_a_frame_without_a_header_at_the_end_of_the_buffer_is_no_run(size: int) -> None:
-    """To look for its header beyond the buffer was an error in the middle of the answers before it."""
+    """Reading its header beyond the buffer was an error in the middle of the responses before it."""
     node = Node(9, is_general=False)
     assert node.dispatcher.serve_run(PEER, memoryview(bytes(size)), 0, size) is None
 

@@ -1,4 +1,4 @@
-"""Fetches of followers at their leader: what they are given, what they acknowledge, what wakes them."""
+"""Fetches of followers at their leader: records and errors, acknowledgements, wake-ups."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 class Follower:
-    """Another broker that fetches from the one of the world, as its peer."""
+    """Another broker that fetches from the broker of the world, as its peer."""
 
     def __init__(self, world: ReplicaWorld, *, broker_epoch: int = 1, peer_id: int = OTHER_ID) -> None:
         self.world = world
@@ -49,7 +49,7 @@ class Follower:
     def ask(
         self, *wanted: FetchPartition, forgotten: Sequence[int] = (), max_wait_ms: int = 0, **fields: Any
     ) -> Any:
-        """What the handler returns: a response, or a wait."""
+        """Return the handler's result: a response, or a wait."""
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=OTHER_ID, replica_epoch=self.broker_epoch),
             max_wait_ms=max_wait_ms,
@@ -71,14 +71,14 @@ class Follower:
         return response
 
     def told(self, *wanted: FetchPartition, **fields: Any) -> dict[int, PartitionData]:
-        """The partitions in the answer of a fetch that does not wait."""
+        """Return the partitions in the response to a fetch that does not wait."""
         response = self.ask(*wanted, **fields)
         assert isinstance(response, FetchResponse), response
         assert response.error_code == ErrorCode.NONE
         return {one.partition_index: one for topic in response.responses for one in topic.partitions}
 
     def wake(self) -> None:
-        """The request by which a follower has the one answered that waits."""
+        """Send the request with which a follower completes its waiting fetch."""
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=OTHER_ID, replica_epoch=self.broker_epoch),
             session_id=self.session_id,
@@ -225,7 +225,7 @@ def test_sessions_that_do_not_go_on_are_refused(world: ReplicaWorld) -> None:
 
 
 def test_after_a_new_reign_of_the_same_leader_the_position_is_known_again(world: ReplicaWorld) -> None:
-    """A node that was cut off for a while leads on; its followers have nothing new to say."""
+    """A node that was cut off for a while goes on leading; its followers have no new offsets to report."""
     world.append()
     follower = Follower(world)
     follower.told(at(0))
@@ -243,7 +243,7 @@ def test_after_a_new_reign_of_the_same_leader_the_position_is_known_again(world:
 def test_a_follower_that_asks_for_the_same_again_is_told_the_high_watermark_again(
     world: ReplicaWorld,
 ) -> None:
-    """It had a new reign to begin when the answer came, and did not take it."""
+    """A new leader epoch began when the response arrived, so the follower dropped it."""
     world.append()
     follower = Follower(world)
     follower.told(at(0))

@@ -1,4 +1,4 @@
-"""The time of a request counts for request_percentage, and its answer tells of a throttle."""
+"""The time of a request counts for request_percentage, and its response has the throttle time."""
 
 import asyncio
 import time
@@ -112,7 +112,7 @@ def test_whatever_way_a_handler_answers_its_time_counts_and_the_answer_tells(
     told = serve(dispatcher, connection, ApiKey.LIST_GROUPS, 4, ListGroupsRequest())
 
     assert told.error_code == 15
-    # Never longer than one window, as in Apache Kafka.
+    # At most one window, as in Apache Kafka.
     assert connection.throttled == [told.throttle_time_ms] == [1_000]
     assert dispatcher.quotas.requests.readings(1)[0].value * 10 >= 1.0, "10 ms are 1 % of a second"
 
@@ -190,7 +190,7 @@ def test_a_refusal_tells_of_a_throttle_too(dispatcher: Dispatcher) -> None:
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["text too long", "client id too long"])
 def test_what_is_too_long_to_be_read_counts_too(dispatcher: Dispatcher, is_known: bool) -> None:
-    """Whoever hides behind a client id that is too long has the quota of clients without one."""
+    """A client with a client id that is too long has the quota of clients without one."""
     dispatcher.quotas.set({(("user", None),): {REQUEST_PERCENTAGE: 1e-6}})
     connection = Throttled()
     client_id = "test" if is_known else "x" * 2_000

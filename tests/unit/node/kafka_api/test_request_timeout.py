@@ -1,4 +1,4 @@
-"""How long a request that changes metadata may wait for the controller."""
+"""The limits of the time that a request which changes metadata may wait for the controller."""
 
 import pytest
 

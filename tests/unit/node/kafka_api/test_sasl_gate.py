@@ -1,4 +1,4 @@
-"""Logins by SASL, state by state: what is taken in each, and what closes the connection."""
+"""Logins by SASL, state by state: the requests allowed in each, and errors that close the connection."""
 
 import asyncio
 import hashlib
@@ -45,7 +45,7 @@ INVALID = "Authentication failed: Invalid username or password"
 
 
 class Loop:
-    """The loop of a test, with timers that go off when the test says so."""
+    """The loop of a test, whose timers fire when the test says so."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -149,7 +149,7 @@ class Client:
             is_for_nodes_only=is_for_nodes_only,
             loop_of=lambda: cast(Any, self.loop),
         )
-        self.told: list[tuple[str, ...]] = []  # to the audit log
+        self.told: list[tuple[str, ...]] = []  # events of the audit log
         self.listener = Listener(
             name="SASL",
             service=dispatcher.service,
@@ -191,7 +191,7 @@ class Client:
         self.turn()
 
     def take(self, key: int, version: int) -> Any:
-        """Return the next answer, which is to a request of this kind."""
+        """Return the next response, which must be to a request of this kind."""
         assert self.transport.sent, f"no answer; complaints: {self.complaints}"
         (size,) = struct.unpack_from(">i", self.transport.sent)
         sent, self.transport.sent = self.transport.sent[: size + 4], self.transport.sent[size + 4 :]
@@ -208,7 +208,7 @@ class Client:
         return self.ask(AUTHENTICATE, version, SaslAuthenticateRequest(auth_bytes=token))
 
     def fails(self, token: bytes) -> str:
-        """Send a token that fails; return what the client is told once the answer is not held any more."""
+        """Send a token that fails; return the error message after the delay of the response."""
         self.send(asked(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=token)))
         assert not self.transport.sent and not self.transport.is_closed, "the answer is held"
         self.wait(0.11)
@@ -218,7 +218,7 @@ class Client:
         return str(response.error_message)
 
     def is_served(self) -> bool:
-        """Return whether everything is served."""
+        """Return True if every request is served."""
         self.send(asked(VERSIONS, 0, ApiVersionsRequest()))
         if self.transport.is_closed:
             return False
@@ -485,7 +485,7 @@ def test_who_takes_too_long_is_closed(client: Client) -> None:
 
 
 def test_what_is_no_name_of_a_mechanism_is_told_nobody(client: Client) -> None:
-    """It may be a password that stands in the wrong place of somebody's settings."""
+    """It may be a password from the wrong place of a client's settings."""
     for wrong in ("secret-word", "SECRET WORD", "S" * 21, ""):
         other = Client(client.real, passwords={})
         other.send(asked(HANDSHAKE, 1, SaslHandshakeRequest(mechanism=wrong)))
@@ -554,7 +554,7 @@ def test_salts_that_were_asked_for_and_not_used_exhaust_what_an_address_may_fail
 
 
 class FullLane:
-    """A lane in which too many wait."""
+    """A lane with too many waiting logins."""
 
     def submit(
         self,
@@ -603,7 +603,7 @@ def test_a_client_that_leaves_while_its_password_is_checked_has_failed_once(
 def test_a_login_for_which_a_node_is_too_busy_is_not_held_against_its_address(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
-    # With the users of the cluster, whose passwords take milliseconds.
+    # With the users of the cluster, whose passwords take milliseconds to check.
     client = Client(loop, "PLAIN", lane=cast(HandshakeLane, FullLane()))
     client.shake_hands()
     client.send(asked(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=b"\0anna\0secret")))
@@ -655,7 +655,7 @@ def test_nodes_at_a_listener_of_their_own_log_in_whatever_others_at_their_addres
     assert client.principal == "User:anna"
 
 
-# ---- logins that end -------------------------------------------------------------------------------------
+# ---- logins that expire ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -757,7 +757,7 @@ def test_settings_that_change_hold_for_the_next_login(limited: Client) -> None:
 def test_a_client_logs_in_again_while_answers_are_owed_and_gets_all_in_order(
     limited: Client, monkeypatch: pytest.MonkeyPatch, waits_s: float
 ) -> None:
-    """`waits_s`: its login may have ended meanwhile."""
+    """`waits_s`: its login may have expired meanwhile."""
     acknowledged = limited.real.create_future()
     serve = limited.dispatcher.serve
 

@@ -1,4 +1,4 @@
-"""Random walks through logins: whatever comes in whatever order, nobody is served for nothing."""
+"""Random walks through logins: whatever is sent in whatever order, only logged-in clients are served."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ RIGHT_USERS = {"User:anna", "User:bert"}
 
 
 class Walk:
-    """One connection, and what its client has shown so far."""
+    """One connection, and the proofs that its client has sent so far."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, chance: random.Random) -> None:
         self.chance = chance
@@ -33,9 +33,9 @@ class Walk:
             passwords={"anna": "secret", "bert": "other"},
             max_reauth_ms=chance.choice([0, 5_000]),
         )
-        self.proofs = 0  # right passwords that were sent
+        self.proofs = 0  # correct passwords that were sent
         self.tried = 0  # tokens that were sent
-        self.answer = b""  # the last one to a token
+        self.answer = b""  # the last response to a token
         self.is_raw = False
         self.log: list[str] = []
 
@@ -104,7 +104,7 @@ class Walk:
         self.send_token(final_of_kept(b"secret" if is_right else b"wrong", b"n=anna,r=" + NONCE, self.answer))
 
     def go_on(self) -> None:
-        """Do what a client does next that wants to log in."""
+        """Take the next step of a client that logs in."""
         login = self.client.connection.login
         state = None if login is None else login.state  # type: ignore[attr-defined]
         if state is State.TOKENS:
@@ -122,7 +122,7 @@ class Walk:
         self.client.transport.sent = b""
 
     def ask_for_groups(self) -> None:
-        """Ask for what only who has logged in may have: others are told so, or are closed."""
+        """Send a request that needs a login: without one it gets an error, or the connection is closed."""
         self.client.transport.sent = b""
         knows = self.client.principal in RIGHT_USERS
         self.send(asked(LIST_GROUPS, 4, ListGroupsRequest()))
@@ -174,6 +174,6 @@ def test_whatever_comes_in_whatever_order_nobody_is_served_for_nothing(
     finally:
         loop.close()
 
-    # There are no groups behind this dispatcher: what is served fails there.
+    # There are no groups behind this dispatcher, so requests that are served fail there.
     assert [one for one in caplog.records if one.args[0] != "ListGroups"] == [], caplog.text  # type: ignore[index]
     assert reached >= {"User:ANONYMOUS", "User:anna", "User:bert"}, "the walks come in, too"

@@ -1,4 +1,4 @@
-"""Requests about ACLs, client quotas and SCRAM credentials, as a node answers them."""
+"""Requests about ACLs, client quotas and SCRAM credentials, and the responses of a node."""
 
 import asyncio
 import hashlib

@@ -37,7 +37,7 @@ def only(response: ShareFetchResponse) -> PartitionData:
 
 
 def offsets_in(data: PartitionData) -> list[int]:
-    """The base offsets of the batches that were sent."""
+    """Return the base offsets of the batches that were sent."""
     content = b"" if data.records is None else bytes(data.records)  # type: ignore[arg-type]
     return [header.base_offset for _, header in iterate_headers(content)]
 
@@ -126,7 +126,7 @@ def test_the_first_answer_of_a_session_has_also_partitions_without_records() -> 
     play(story)
 
 
-# ---- what is fetched ---------------------------------------------------------------------------------------
+# ---- fetched records ---------------------------------------------------------------------------------------
 
 
 def test_records_are_acquired_and_sent_in_whole_batches() -> None:
@@ -454,7 +454,7 @@ def test_the_end_of_a_back_off_wakes_who_waits_by_its_timer() -> None:
         await world.rest()
         assert not waiting.done()
 
-        world.clock.advance(20)  # and nobody asks: the timer of the share-partition does
+        world.clock.advance(20)  # without another request: the timer of the share-partition fires
 
         assert acquired(only(await waiting)) == [(1, 3, 2)]
 
@@ -470,7 +470,7 @@ def test_what_waits_for_its_back_off_is_written_as_available_so_a_new_leader_giv
         await world.fetch("m1", 2)
         await world.acknowledge("m1", 3, [(1, 2, [RELEASE])])
         assert (await world.fetch("m1", 4)).responses == []
-        # What was written says that they are available, and has no time.
+        # They were written as available, without a time.
         [write] = world.persister.written
         assert [(one.first_offset, one.last_offset, one.delivery_state) for one in write.batches] == [
             (1, 2, 0)
@@ -802,7 +802,7 @@ def test_forgotten_partitions_are_fetched_no_more() -> None:
     play(story)
 
 
-# ---- who may, and what is there ----------------------------------------------------------------------------
+# ---- rights, and topics that do not exist ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("member", [None, "", "m" * 37])
@@ -941,7 +941,7 @@ def test_what_nobody_has_asked_for_longer_than_a_lock_is_read_anew_with_the_next
 
 
 def test_a_state_that_has_begun_anew_is_read_though_a_member_that_died_has_a_session() -> None:
-    """All have left, the offsets were altered, and one is back within the time of a lock."""
+    """All members have left, the offsets were altered, and one is back within the time of a lock."""
 
     async def story(world: ShareWorld) -> None:
         world.create_topic()
@@ -1191,21 +1191,21 @@ def test_locks_that_end_in_the_midst_of_a_refused_acknowledgement_are_freed_all_
         singly = [(offset, offset, [ACCEPT]) for offset in range(count)]
         said = asyncio.ensure_future(world.acknowledge("m1", 3, singly))
         (led,) = world.shares.share_partitions.values()
-        while {state for _, _, state, _ in led.core.states()} == {ACQUIRED}:  # until some of it was taken
+        while {state for _, _, state, _ in led.core.states()} == {ACQUIRED}:  # until some are accepted
             await asyncio.sleep(0)
         world.clock.advance(60_000)
         world.shares.expire(world.key())
         answer = await said
         assert answer.responses[0].partitions[0].error_code == ErrorCode.INVALID_RECORD_STATE
 
-        await asyncio.sleep(0.05)  # the timer of the share-partition goes off by itself
+        await asyncio.sleep(0.05)  # the timer of the share-partition fires by itself
 
         assert {state for _, _, state, _ in led.core.states()} == {AVAILABLE}
 
     play(story)
 
 
-# ---- records that nobody thought of ------------------------------------------------------------------------
+# ---- unexpected records ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("where", ["read_delays", "is_read_soon"])

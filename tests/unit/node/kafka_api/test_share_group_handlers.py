@@ -1,4 +1,4 @@
-"""The handlers of share groups: rights on topics, the feature that turns them on, starts and lags."""
+"""The handlers of share groups: rights on topics, the feature that enables them, start offsets and lags."""
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -54,7 +54,7 @@ from tests.unit.node.kafka_api.test_group_handlers import CONNECTION
 from tests.unit.node.stand_ins import Lag
 
 SEEN, HIDDEN = b"s" * 16, b"h" * 16
-END = 100  # of every partition
+END = 100  # the log end offset of every partition
 
 
 class Persister:
@@ -79,7 +79,7 @@ class Persister:
 
 
 class HidesATopic:
-    """Allows all but the topic `hidden`."""
+    """Allows everything except the topic `hidden`."""
 
     def decide(self, access: Access, operation: AclOperation, kind: ResourceType, name: str) -> Decision:
         is_hidden = kind is ResourceType.TOPIC and name == "hidden"
@@ -89,7 +89,7 @@ class HidesATopic:
         return True
 
     def tell(self, *_: object) -> None:
-        """Nobody listens."""
+        """Ignore the denial."""
 
     def authorized_operations(self, *_: object) -> int:
         return 0
@@ -98,7 +98,7 @@ class HidesATopic:
 async def call(
     node: GroupNode, api: ModuleType, version: int, request: Any, *, sees_all: bool = False
 ) -> Any:
-    """The response as a client of that version would read it."""
+    """Return the response as a client of that version would read it."""
     request = decode(type(request), version, encode(request, version))
     access = Access(ANONYMOUS, "127.0.0.1", None if sees_all else HidesATopic())
     answer = api.handle(
@@ -110,7 +110,7 @@ async def call(
 
 
 def serving(story: Callable[[GroupNode], Coroutine[Any, Any, None]], *, share_version: int = 1) -> None:
-    """Play a story on a node with the topics `seen` and `hidden` of two partitions."""
+    """Play a scenario on a node with the topics `seen` and `hidden` of two partitions."""
     node = GroupNode(persister=Persister())
     node.image = replace(node.image, features={GROUP_VERSION: 1, SHARE_VERSION: share_version})
 

@@ -1,4 +1,4 @@
-"""ShareFetch where share-partitions have taken their memory: what is in flight goes on, none stands still."""
+"""ShareFetch when share-partitions have used up their memory: every group still makes progress."""
 
 from ottla.node.share.led_partition import DELAYED_BYTES, LED_BYTES, RANGE_BYTES
 from tests.unit.node.kafka_api.share_world import ShareWorld, acquired, play

@@ -36,7 +36,7 @@ def topic(number: int = 1, *partitions: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def ask(node: ShareStateNode, api: ApiKey, topics: list[dict[str, Any]], group_id: str = "g") -> Any:
-    """The answer as it comes over the wire."""
+    """Return the response as it is sent over the wire."""
     request = build(message_class(api.name.lower(), "Request"), {"group_id": group_id, "topics": topics})
     context = RequestContext(api, NEWEST[api], 1, "node", CONNECTION)
     answer = import_module(f"ottla.node.kafka_api.{api.name.lower()}").handle(node.services, context, request)
@@ -160,7 +160,7 @@ def test_where_this_node_coordinates_nothing_it_says_so() -> None:
 
 
 class Refuses(Access):
-    """Who may do nothing to the cluster."""
+    """A client without rights on the cluster."""
 
     def __init__(self) -> None: ...
 

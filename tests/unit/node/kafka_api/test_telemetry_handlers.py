@@ -1,4 +1,4 @@
-"""Subscriptions to client metrics, and pushes of clients, as a node answers them (KIP-714)."""
+"""Subscriptions to client metrics, pushes of clients, and the responses of a node (KIP-714)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -31,7 +31,7 @@ PUSHED = metrics_data(gauge("queue", point(1.5)), total("sent", point(3, attribu
 
 
 class TelemetryNode(MetadataNode):
-    """A node that follows subscriptions."""
+    """A node that applies subscriptions."""
 
     def __init__(self) -> None:
         super().__init__({"telemetry.max.bytes": str(MAX_BYTES)})

@@ -1,4 +1,4 @@
-"""Produce in a transaction: who is asked before the first batch, and what a client is told (KIP-890)."""
+"""Produce in a transaction: verification before the first batch, and the errors for clients (KIP-890)."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -38,7 +38,7 @@ class World(ReplicaWorld):
         self.txn_gate = Gate(self._admit)
         self.create_topic(partitions=3)
         for index in range(3):
-            self.append(index=index)  # none that never held a record
+            self.append(index=index)  # so that each has held a record
 
     def _admit(
         self,
@@ -54,7 +54,7 @@ class World(ReplicaWorld):
         return self.answers[-1]
 
     def say(self, code: ErrorCode, number: int = -1, **codes: ErrorCode) -> None:
-        """Answer that question; `p1` is partition 1."""
+        """Answer that request to the coordinator; `p1` is partition 1."""
         partitions = self.asked[number][3]
         self.answers[number].set_result({one: codes.get(f"p{one.partition}", code) for one in partitions})
 
@@ -94,7 +94,7 @@ def request(
 
 
 async def answered(result: Any) -> list[PartitionProduceResponse]:
-    """The partitions of the answer, when all that it waits for is there."""
+    """Return the partitions of the response, once it is complete."""
     while not isinstance(result, ProduceResponse):
         result = result.answer(await result.future) if isinstance(result, Delayed) else await result
     return list(result.responses[0].partition_responses)
@@ -131,7 +131,7 @@ def test_the_coordinator_is_asked_before_the_first_batch_and_not_again(version: 
     play(story())
 
 
-# What the coordinator says, and what a client of Produce 10, 11 and 12 is told, as Apache Kafka 4.3.1.
+# The coordinator's code, and the codes for clients of Produce 10, 11 and 12, as in Apache Kafka 4.3.1.
 TOLD = {
     "TRANSACTION_ABORTABLE": ("INVALID_TXN_STATE", "TRANSACTION_ABORTABLE", "TRANSACTION_ABORTABLE"),
     "PRODUCER_FENCED": ("INVALID_PRODUCER_EPOCH",) * 3,
@@ -145,7 +145,7 @@ TOLD = {
     "NOT_COORDINATOR": ("NOT_ENOUGH_REPLICAS",) * 3,
     "NETWORK_EXCEPTION": ("NOT_ENOUGH_REPLICAS",) * 3,
     "UNKNOWN_TOPIC_OR_PARTITION": ("UNKNOWN_TOPIC_OR_PARTITION",) * 3,
-    # Kafka hands this one on, which ends the producer's transaction; it means no more than "not yet".
+    # Kafka passes this one on, which ends the producer's transaction; it only means "not yet".
     "OPERATION_NOT_ATTEMPTED": ("NOT_ENOUGH_REPLICAS",) * 3,
 }
 
@@ -250,7 +250,7 @@ def test_a_fenced_producer_is_refused_without_asking() -> None:
 def test_an_end_that_comes_before_the_answer_voids_it(
     version: int, epoch_of_end: int, code: ErrorCode
 ) -> None:
-    """KAFKA-12671: a batch that came late opens no transaction that nobody ends."""
+    """KAFKA-12671: a late batch opens no transaction, which would never end."""
 
     async def story() -> None:
         world = World()
@@ -291,7 +291,7 @@ def test_a_leader_that_is_none_any_more_when_the_answer_comes_takes_nothing() ->
 
 
 def test_a_batch_that_came_before_is_answered_again() -> None:
-    """Within the open transaction without a question; after its end whatever the coordinator says."""
+    """In the open transaction without asking the coordinator; after its end whatever it answers."""
 
     async def story() -> None:
         world = World()
@@ -338,7 +338,7 @@ def test_acks_all_waits_for_the_coordinator_and_then_for_the_replicas() -> None:
         world = World()
         world.create_topic(partitions=3, replicas=(NODE_ID, OTHER_ID))
         result = world.send(request((0, transactional()), acks=-1), 12)
-        assert not result.is_carried_out  # what comes behind must not be appended before
+        assert not result.is_carried_out  # later requests must not be appended before it
         world.say(NONE)
         waits = result.answer(await result.future)
         assert isinstance(waits, Delayed) and waits.is_carried_out

@@ -52,7 +52,7 @@ async def call(
     connection: int = 1,
     is_large: bool = False,
 ) -> Any:
-    """The response as a client of that version would read it."""
+    """Return the response as a client of that version would read it."""
     request = decode(type(request), version, encode(request, version))
     context = RequestContext(0, version, 1, "app", replace(CONNECTION, number=connection), is_large)
     answer = api.handle(node.services, context, request)
@@ -65,7 +65,7 @@ async def call(
 
 
 def serving(story: Story, node: TxnNode | None = None) -> None:
-    """Play a story on a node whose topic is there, and that has a topic `t` with two partitions."""
+    """Play a scenario on a node with the transaction topic, and with a topic `t` of two partitions."""
 
     async def prepared(node: TxnNode) -> None:
         await node.txns.coordinator_of("x")
@@ -91,7 +91,7 @@ def topics(*indexes: int, name: str = "t") -> list[AddPartitionsToTxnTopic]:
 
 
 async def add(node: TxnNode, pair: Any, version: int = 3, *indexes: int, name: str = "t") -> list[int]:
-    """The codes, partition by partition, of a client's request."""
+    """Return the codes of a client's request, partition by partition."""
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="x",
         v3_and_below_producer_id=pair.producer_id,
@@ -118,7 +118,7 @@ async def end(
     return await call(node, end_txn, version, request, connection=connection)
 
 
-# ---- where the coordinator is --------------------------------------------------------------------------
+# ---- the place of the coordinator ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", range(1, 7))
@@ -401,7 +401,7 @@ def test_a_copy_of_an_old_request_closes_the_connection_that_brought_it() -> Non
     serving(story)
 
 
-# ---- what is known of them -----------------------------------------------------------------------------
+# ---- descriptions and lists ----------------------------------------------------------------------------
 
 
 def test_transactions_are_described() -> None:
@@ -442,7 +442,7 @@ def test_transactions_are_listed(version: int) -> None:
         answer, found = await listed(state_filters=["Odd", "Even"])
         assert (answer.unknown_state_filters, found) == (["Even", "Odd"], [])
         if version >= 1:
-            assert (await listed(duration_filter=1_000))[1] == ["y"]  # which has none, since 1969
+            assert (await listed(duration_filter=1_000))[1] == ["y"]  # which has no transaction, since 1969
         if version >= 2:
             assert (await listed(transactional_id_pattern="[xz]"))[1] == ["x"]
             assert (await listed(transactional_id_pattern=""))[1] == ["x", "y"]

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: whose transaction it is, what the coordinator of that says, and what clients are told."""
+"""TxnOffsetCommit: verification by the transaction coordinator, fencing, and the errors for clients."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -35,11 +35,11 @@ from tests.unit.node.stand_ins import services_of
 G0 = TopicPartition(OFFSETS, 0)
 TOPIC_ID = b"t".ljust(16, b".")
 ALL_VERSIONS = range(7)
-MANY = 1_000  # partitions: a request that has more takes turns with others
+MANY = 1_000  # partitions; a request with more shares the loop with others
 
 
 class Gate:
-    """The coordinator of transactions, and what it was asked."""
+    """The coordinator of transactions, and the requests that it received."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int, int, Sequence[TopicPartition], bool]] = []
@@ -124,7 +124,7 @@ class World:
         return play(self.node, story)
 
     def batches(self) -> list[tuple[int, int, int, int, bool]]:
-        """Producer, epoch, first sequence, records and whether transactional, of each batch of the groups."""
+        """Return producer id, epoch, base sequence, record count and is_transactional of each batch."""
         log = self.node.partition(OFFSETS).log
         found = log.read(0, 1 << 30, isolation=FetchIsolation.LOG_END, minimum_one_batch=True)
         return [
@@ -198,7 +198,7 @@ def test_what_the_coordinator_refuses_is_refused(code: ErrorCode, version: int, 
 
 
 def test_a_transaction_that_ends_while_it_is_asked_for_gets_no_offsets() -> None:
-    """KAFKA-12671: else they would be pending for ever."""
+    """KAFKA-12671: otherwise they would be pending for ever."""
     world = World()
 
     def end() -> None:
@@ -234,7 +234,7 @@ def test_an_older_instance_is_fenced_before_anybody_is_asked() -> None:
 
 
 def test_a_new_transaction_of_a_newer_epoch_asks_again() -> None:
-    """The open transaction of an instance that is fenced says nothing about its successor's."""
+    """The open transaction of a fenced instance does not count for its successor's."""
     world = World()
 
     world.play(lambda: world.commit(producer_epoch=3), lambda: world.commit(producer_epoch=4))
@@ -292,17 +292,17 @@ def test_too_few_replicas() -> None:
     assert world.play(world.commit) == [[ErrorCode.COORDINATOR_NOT_AVAILABLE]]
 
 
-# ---- copies that come late ---------------------------------------------------------------------------------
+# ---- late copies -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)
 def test_a_copy_over_an_older_connection_does_not_take_the_group_back(version: int) -> None:
-    """Of the same transaction, or of the one before, where that has the same epoch."""
+    """A copy from the same transaction, or from the one before if that has the same epoch."""
     world = World()
 
     async def story() -> list[int]:
         await world.commit(version, offset=10, connection_number=5)
-        await world.commit(version, offset=10, connection_number=6)  # its answer was lost
+        await world.commit(version, offset=10, connection_number=6)  # its response was lost
         await world.commit(version, offset=20, connection_number=6)
         batches = len(world.batches())
         with pytest.raises(CloseConnection):
@@ -338,7 +338,7 @@ def test_the_order_is_that_of_one_instance_of_a_producer_in_one_group(
     assert not order.is_late("h", Producer(7, 3), 8)
     assert not order.is_late("g", Producer(8, 3), 8)
     assert not order.is_late("g", Producer(7, 4), 8)  # a new epoch over another connection
-    assert not order.is_late("g", Producer(7, 3), 20)  # of the fenced one, which the log refuses
+    assert not order.is_late("g", Producer(7, 3), 20)  # from the fenced one, which the log rejects
     assert order.is_late("g", Producer(7, 4), 7)
 
     monkeypatch.setattr(commit_order, "MAX_REMEMBERED", 3)

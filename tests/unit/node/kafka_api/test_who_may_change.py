@@ -1,6 +1,6 @@
-"""Every request that changes something is for administrators alone, or for everybody with a reason.
+"""Every request that changes something is for administrators only, or for every client with a reason.
 
-A new API or route fails here until it stands in one of the lists.
+A new API or route fails here until it is in one of the lists.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ BROKER_RESOURCE: Final = 4
 
 
 def share_state(**fields: int | list[object]) -> Mapping[str, Any]:
-    """A request about the state of a share-partition, which nodes ask of each other."""
+    """Return a request about the state of a share-partition, which nodes send to each other."""
     return {"group_id": "g", "topics": [{"topic_id": b"t" * 16, "partitions": [{"partition": 0, **fields}]}]}
 
 
@@ -61,14 +61,14 @@ READS: Final = frozenset(
         ApiKey.DESCRIBE_ACLS,
         ApiKey.DESCRIBE_CLIENT_QUOTAS,
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
-        # Refused whoever asks.
+        # Rejected for every client.
         ApiKey.CREATE_DELEGATION_TOKEN,
         ApiKey.RENEW_DELEGATION_TOKEN,
         ApiKey.EXPIRE_DELEGATION_TOKEN,
         ApiKey.DESCRIBE_DELEGATION_TOKEN,
     }
 )
-# What is asked of it, which a stranger is refused.
+# The fields of a request that is rejected for a stranger.
 FOR_ADMINISTRATORS: Final[Mapping[ApiKey, Mapping[str, Any]]] = {
     ApiKey.WRITE_TXN_MARKERS: {
         "markers": [
@@ -220,7 +220,7 @@ MUTATING: Final = [route for route in ALL_ROUTES if route.method not in ("GET", 
 
 
 def ask(api: ApiKey, fields: Mapping[str, Any]) -> Any:
-    """Return what a stranger is answered by a node that would fail if it did anything."""
+    """Return the response to a stranger from a node that would fail if it did anything."""
     version = SERVED[api][1]
     request = build(message_class(api.name.lower(), "Request"), dict(fields))
     frame = memoryview(b"".join(codec.encode_request(api, version, 1, "test", request))[4:])
@@ -235,7 +235,7 @@ def ask(api: ApiKey, fields: Mapping[str, Any]) -> Any:
 
 
 def codes_in(answer: Any) -> Counter[int]:
-    """Count the error codes of an answer, at any depth."""
+    """Count the error codes of a response, at any depth."""
     if isinstance(answer, list):
         return sum(map(codes_in, answer), Counter())
     if not hasattr(type(answer), "__schema__"):
@@ -260,7 +260,7 @@ def test_a_stranger_is_refused_every_api_for_administrators(api: ApiKey) -> None
 
 @pytest.mark.parametrize("api", [*READS, *FOR_EVERYBODY_BECAUSE], ids=lambda api: api.api_name)
 def test_nobody_else_asks_who_may_change_the_cluster(api: ApiKey) -> None:
-    """A list that calls an API everybody's is wrong where its handler refuses strangers."""
+    """The list of APIs for every client is wrong about an API whose handler rejects strangers."""
     source = inspect.getsource(import_module(f"ottla.node.kafka_api.{api.name.lower()}"))
 
     assert "administrators.check" not in source

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers at a leader: what is written, when it is answered, and what a late copy does."""
+"""WriteTxnMarkers at a leader: the markers written, the time of the response, and late copies."""
 
 import asyncio
 from typing import Any
@@ -178,7 +178,7 @@ LATE = {(7, "t", 0): ErrorCode.REQUEST_TIMED_OUT}
 
 
 def test_a_copy_of_a_request_that_was_given_up_ends_no_later_transaction(node: MarkerNode) -> None:
-    """The second transaction has the epoch of the first one, as older clients' have it."""
+    """The second transaction has the epoch of the first one, as transactions of older clients do."""
     given_up = request(marker(7), sender_epoch=5, number=1)
     node.begin(7)
     node.ask(request(marker(7), sender_epoch=5, number=2), peer_id=2)
@@ -196,8 +196,8 @@ def test_numbers_are_those_of_one_process_of_one_peer(node: MarkerNode) -> None:
         return codes(node.ask(asked, peer_id=peer_id)) != LATE
 
     assert told(2, 5, 9)
-    assert told(2, 6, 1)  # another process, which begins anew
-    assert not told(2, 5, 10)  # what the one before had sent
+    assert told(2, 6, 1)  # another process, which starts over
+    assert not told(2, 5, 10)  # sent by the process before
     assert told(3, 1, 1)
     assert not told(3, 1, 1)
 
@@ -245,7 +245,7 @@ async def commit_in(node: MarkerNode, producer: Producer, offset: int) -> None:
 
 
 async def fetched(node: MarkerNode, *, stable: bool = True) -> tuple[int, int]:
-    """Offset and error."""
+    """Return offset and error."""
 
     def make(token: int) -> OffsetFetch:
         return OffsetFetch(token=token, group_id="g", topics=[("t", [0])], require_stable=stable)
