@@ -231,7 +231,7 @@ def test_every_api_is_in_one_list() -> None:
     assert sum(map(len, lists)) == len(frozenset().union(*lists)) and frozenset().union(*lists) == set(SERVED)
 
 
-def test_only_what_is_for_everybody_or_for_peers_asks_nothing() -> None:
+def test_only_apis_for_all_clients_or_for_peers_need_no_right() -> None:
     asking = {api for api in SERVED if describe(api).asks.of_cluster or describe(api).asks.by_handler}
 
     assert asking == set(SERVED) - FOR_EVERYBODY
@@ -265,7 +265,7 @@ def test_a_producer_id_without_a_transaction_needs_a_topic_to_write_to() -> None
     assert (answer.error_code, answer.producer_id) == (CLUSTER, -1)
 
 
-def test_whoever_asks_for_all_topics_is_not_refused_what_the_list_leaves_out() -> None:
+def test_hidden_topics_in_a_list_of_all_topics_are_no_denials() -> None:
     TOLD.clear()
     ask(ApiKey.METADATA, 12, {"topics": None})
     ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, {"topics": []})

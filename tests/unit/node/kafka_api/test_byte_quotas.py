@@ -31,7 +31,7 @@ def node_with_quota(version: int, client_id: str, limit: float) -> Node:
 
 
 @pytest.mark.parametrize("version", [3, 9, 13])
-def test_a_producer_beyond_its_quota_is_told_and_throttled(version: int) -> None:
+def test_a_producer_beyond_its_quota_gets_a_throttle_time_and_is_throttled(version: int) -> None:
     node, connection = node_with_quota(version, "test", 1.0), Throttled()
     asked = frame(version, batch())
 

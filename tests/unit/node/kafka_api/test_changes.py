@@ -358,7 +358,7 @@ def test_the_changes_of_one_request_are_bounded() -> None:
     assert (len(told.changes), told.rest) == (MAX_TOLD, 20)
 
 
-def test_what_comes_later_is_told_then() -> None:
+def test_changes_with_a_later_outcome_are_logged_then() -> None:
     told = Told()
     request = build(message_class("unregister_broker", "Request"), {"broker_id": 3})
     response = build(message_class("unregister_broker", "Response"), {})
@@ -383,7 +383,9 @@ def test_what_comes_later_is_told_then() -> None:
     assert [one[2] for one in told.changes] == ["NONE", "NONE", "BROKER_ID_NOT_REGISTERED"]
 
 
-def test_whoever_leaves_before_the_answer_is_told_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_is_logged_even_if_its_client_left_before_the_response(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(told_changes_module, "LEFT_AFTER_S", 0.0)
     told = Told()
     request = build(message_class("delete_groups", "Request"), {"groups_names": ["g"]})

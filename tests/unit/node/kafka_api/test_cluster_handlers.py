@@ -212,7 +212,7 @@ def test_fenced_brokers_are_described_if_asked_for() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_what_the_node_has_counted_is_told_to_who_asks_by_the_tag(version: int) -> None:
+def test_the_counters_of_the_node_are_returned_to_clients_that_send_the_tag(version: int) -> None:
     async def story() -> None:
         node = await cluster()
         some = TopicCounters()
@@ -241,7 +241,7 @@ def test_what_the_node_has_counted_is_told_to_who_asks_by_the_tag(version: int) 
     run(story)
 
 
-def test_a_history_is_told_to_clients_that_ask_for_it_by_the_tag() -> None:
+def test_a_history_is_returned_to_clients_that_send_the_tag() -> None:
     async def story() -> None:
         node = await cluster()
         kept = History(limit_bytes=1 << 20, interval_ms=1000)
@@ -354,7 +354,7 @@ CLIENTS_PORT, CONTROLLERS_PORT = 9092, 9093
         "a node that cannot be a controller",
     ],
 )
-def test_a_new_voter_is_dialled_at_nothing_but_what_it_has_registered(
+def test_the_leader_connects_to_a_new_voter_only_at_its_registered_addresses(
     voter_id: int, places: list[tuple[str, int]], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
@@ -379,7 +379,7 @@ def test_a_new_voter_is_dialled_at_nothing_but_what_it_has_registered(
     run(story)
 
 
-def test_a_voter_that_seems_to_vote_already_is_not_dialled_at_another_place(
+def test_the_leader_does_not_connect_to_a_known_voter_at_another_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story() -> None:
@@ -403,7 +403,7 @@ def test_a_voter_that_seems_to_vote_already_is_not_dialled_at_another_place(
 
 
 @pytest.mark.parametrize("host", ["host2", "controller2"])
-def test_a_new_voter_is_dialled_where_it_listens_for_controllers(
+def test_the_leader_connects_to_a_new_voter_at_its_listener_for_controllers(
     host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:

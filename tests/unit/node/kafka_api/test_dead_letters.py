@@ -223,7 +223,7 @@ def test_rejected_records_have_their_letters_and_are_archived_then() -> None:
     tell(story)
 
 
-def test_letters_have_what_the_records_had_where_the_group_wants_it() -> None:
+def test_letters_have_the_contents_of_the_records_if_the_group_wants_them() -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
 
@@ -305,7 +305,7 @@ def test_a_topic_that_is_not_for_dead_letters_gets_none(caplog: pytest.LogCaptur
 
 
 @pytest.mark.parametrize("failures", [1, MAX_ATTEMPTS - 1])
-def test_what_may_pass_is_tried_again(failures: int) -> None:
+def test_letters_with_a_passing_failure_are_retried(failures: int) -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         letters.failures = [ErrorCode.NOT_LEADER_OR_FOLLOWER] * failures
@@ -319,7 +319,7 @@ def test_what_may_pass_is_tried_again(failures: int) -> None:
     tell(story)
 
 
-def test_a_batch_whose_answer_is_lost_is_written_once() -> None:
+def test_a_batch_whose_response_is_lost_is_written_once() -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         letters.answers_lost = 3
@@ -335,7 +335,7 @@ def test_a_batch_whose_answer_is_lost_is_written_once() -> None:
     ("failures", "pauses"),
     [([ErrorCode.NOT_ENOUGH_REPLICAS] * MAX_ATTEMPTS, MAX_ATTEMPTS - 1), ([ErrorCode.INVALID_RECORD], 0)],
 )
-def test_what_does_not_pass_is_given_up(
+def test_letters_with_a_lasting_failure_are_given_up(
     failures: list[ErrorCode], pauses: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
@@ -354,7 +354,7 @@ def test_what_does_not_pass_is_given_up(
         tell(story)
 
 
-def test_a_topic_that_refuses_what_the_records_had_gets_letters_without() -> None:
+def test_a_topic_that_rejects_the_contents_of_records_gets_letters_without_them() -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         letters.failures = [ErrorCode.INVALID_RECORD]
@@ -367,7 +367,7 @@ def test_a_topic_that_refuses_what_the_records_had_gets_letters_without() -> Non
     tell(story, **{"errors.deadletterqueue.copy.record.enable": "true"})
 
 
-def test_a_topic_that_was_made_anew_gets_the_letters_that_went_with_the_old_one() -> None:
+def test_a_recreated_topic_gets_the_letters_for_the_deleted_one() -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         letters.failures = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
@@ -399,7 +399,7 @@ def test_batches_are_as_small_as_the_topic_wants_them() -> None:
 
 
 @pytest.mark.parametrize("max_message_bytes", [100, 0])
-def test_a_topic_that_takes_no_letter_at_all_holds_nobody_up(max_message_bytes: int) -> None:
+def test_a_topic_that_accepts_no_letter_at_all_delays_no_other(max_message_bytes: int) -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         tiny = LogConfig(errors_deadletterqueue_group_enable=True, max_message_bytes=max_message_bytes)
         world.create_topic("dlq.t", config=tiny)
@@ -433,7 +433,7 @@ def test_a_coordinator_that_is_away_is_asked_until_it_answers() -> None:
     tell(story)
 
 
-def test_a_batch_that_lies_about_its_offsets_holds_nobody_up() -> None:
+def test_a_batch_with_false_offsets_blocks_no_other_letters() -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         world.partition().log.config = LogConfig(validate_records=False)
@@ -449,7 +449,7 @@ def test_a_batch_that_lies_about_its_offsets_holds_nobody_up() -> None:
     tell(story)
 
 
-def test_of_offsets_that_the_log_loses_meanwhile_no_more_have_letters_than_one_batch_takes(
+def test_at_most_one_batch_of_letters_is_written_for_offsets_that_the_log_loses_meanwhile(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
@@ -476,7 +476,7 @@ def test_of_offsets_that_the_log_loses_meanwhile_no_more_have_letters_than_one_b
 
 
 @pytest.mark.parametrize("letter_partitions", [1, 200], ids=["one partition", "many partitions"])
-def test_a_topic_that_nobody_reaches_holds_up_the_letters_of_no_other(letter_partitions: int) -> None:
+def test_an_unreachable_topic_delays_the_letters_of_no_other(letter_partitions: int) -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", partitions=letter_partitions, config=DLQ)
         world.create_topic("dlq.other", config=DLQ)
@@ -559,7 +559,7 @@ def test_one_batch_that_its_leader_cannot_take_costs_no_other_its_attempts() -> 
 
 
 @pytest.mark.parametrize("fails_first", ["controller", "batch"])
-def test_what_is_given_up_leaves_the_next_all_its_attempts(fails_first: str) -> None:
+def test_after_letters_are_given_up_the_next_ones_have_all_attempts(fails_first: str) -> None:
     """Only a missing topic limits the attempts to one, for a minute."""
 
     async def story(world: ShareWorld, letters: Letters) -> None:
@@ -600,7 +600,7 @@ def test_a_coordinator_out_of_reach_is_not_taken_for_the_topic(error: ErrorCode)
     tell(story)
 
 
-def test_why_letters_are_not_written_is_told_until_one_is() -> None:
+def test_the_reason_why_letters_are_not_written_is_logged_until_one_is() -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         def failure() -> int:
             view = world.shares.view(world.key(), 1)
@@ -652,7 +652,7 @@ def test_letters_count_as_lost_when_they_are_given_up_and_with_the_setting_it_is
 
 
 @pytest.mark.parametrize("fails", ["read_sources", "fitting", "letter_batch"])
-def test_records_that_nobody_thought_of_are_archived_and_the_node_goes_on(
+def test_unexpected_records_are_archived_and_the_node_goes_on(
     fails: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: Any, **named: Any) -> Any:
@@ -689,7 +689,7 @@ def test_the_last_member_may_go_before_the_letters_are_written() -> None:
 
 
 @pytest.mark.parametrize("partition", [0, 1])
-def test_who_comes_while_letters_are_owed_has_the_state_of_the_group_read_anew(partition: int) -> None:
+def test_a_member_that_joins_while_letters_are_owed_has_the_state_read_again(partition: int) -> None:
     """The group may have been deleted and recreated meanwhile, or its offsets altered.
 
     A member that reads another partition would not get the letters of this one written.
@@ -738,7 +738,7 @@ def test_nothing_is_tried_while_a_rejection_is_being_written() -> None:
     [([(0, 0, [REJECT]), (1, 3, [ACCEPT])], 1), ([(0, 3, [REJECT, ACCEPT, 0, REJECT])], 2)],
     ids=["batches", "types"],
 )
-def test_a_cluster_at_a_level_without_dead_letters_says_what_it_archives_without(
+def test_a_cluster_at_a_level_without_dead_letters_logs_the_records_that_it_archives(
     batches: list[tuple[int, int, list[int]]], unobeyed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The share.version of an upgraded cluster may stay 1 until it is raised."""
@@ -786,7 +786,7 @@ def test_a_lock_that_ends_is_counted_where_the_cluster_has_no_dead_letters() -> 
     tell(story, **{"share.delivery.count.limit": "2", "share.record.lock.duration.ms": "15000"})
 
 
-def test_a_group_without_the_setting_archives_as_ever() -> None:
+def test_a_group_without_the_setting_archives_rejected_records() -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
         await world.rest()

@@ -103,7 +103,7 @@ def test_records_that_are_deleted_while_they_wait_take_no_memory() -> None:
     play(story)
 
 
-def test_who_waits_for_a_full_partition_hears_of_it_when_another_member_sees_that_there_is_more() -> None:
+def test_a_fetch_waiting_for_a_full_partition_is_woken_when_another_member_finds_more() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic(config=delays(10))
         await world.ready("m1")
@@ -201,7 +201,7 @@ def test_a_member_that_takes_one_record_at_a_time_does_not_pass_over_one_at_a_ti
     play(story)
 
 
-def test_what_is_read_behind_records_that_wait_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_beyond_records_that_wait_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share_fetch, "PASSED_OVER_BYTES", 2_000)
     sizes: list[int] = []
     read = share_fetch.read_batches
@@ -238,7 +238,7 @@ def test_what_is_read_behind_records_that_wait_is_bounded(monkeypatch: pytest.Mo
     ids=lambda one: type(one).__name__ if isinstance(one, Exception) else "",
 )
 @pytest.mark.parametrize("place", ["read_delays", "read_batches"])
-def test_what_a_thread_cannot_read_is_an_error_and_no_empty_answer(
+def test_records_that_a_thread_cannot_read_are_an_error_and_not_an_empty_response(
     place: str,
     failure: Exception,
     code: ErrorCode,

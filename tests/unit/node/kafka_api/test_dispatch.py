@@ -92,7 +92,7 @@ def test_every_advertised_version_but_the_oldest_of_produce_has_a_codec(dispatch
             dispatcher.load_route(key, version)
 
 
-def test_a_client_says_what_it_is_kip_511(dispatcher: Dispatcher) -> None:
+def test_a_client_sends_its_name_and_version_kip_511(dispatcher: Dispatcher) -> None:
     named, nameless = connection_of(CONNECTION), connection_of(CONNECTION)
 
     dispatcher.serve(named, versions_request(3, client_software_name="librdkafka"))
@@ -105,7 +105,9 @@ def test_a_client_says_what_it_is_kip_511(dispatcher: Dispatcher) -> None:
     ("setting", "last"),
     [(None, 5), ("unstable.api.versions.enable", 6), ("transaction.two.phase.commit.enable", 6)],
 )
-def test_what_is_not_final_is_served_where_it_is_asked_for(setting: str | None, last: int) -> None:
+def test_versions_that_are_not_final_are_served_if_a_setting_enables_them(
+    setting: str | None, last: int
+) -> None:
     config = parse_config({} if setting is None else {setting: "true"})
     served = served_by(config)
 
@@ -123,14 +125,14 @@ def test_what_is_not_final_is_served_where_it_is_asked_for(setting: str | None, 
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_what_is_served_is_advertised(dispatcher: Dispatcher, version: int) -> None:
+def test_served_apis_are_advertised(dispatcher: Dispatcher, version: int) -> None:
     response = answer(dispatcher, versions_request(version), 18, version)
 
     told = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
     assert told == {int(key): versions for key, versions in SERVED.items()}
 
 
-def test_versions_are_encoded_once_for_all_who_ask(dispatcher: Dispatcher, monkeypatch: Any) -> None:
+def test_versions_are_encoded_once_for_all_clients(dispatcher: Dispatcher, monkeypatch: Any) -> None:
     made: list[int] = []
     encoder = api_versions.encoder
 
@@ -215,7 +217,7 @@ def test_bytes_behind_a_request_are_accepted(dispatcher: Dispatcher) -> None:
         pytest.param(struct.pack(">hhih", 3, 12, 1, -1) + b"\xff" * 8, id="tags-without-end"),
     ],
 )
-def test_what_makes_no_sense_closes(dispatcher: Dispatcher, request_bytes: bytes) -> None:
+def test_invalid_requests_close_the_connection(dispatcher: Dispatcher, request_bytes: bytes) -> None:
     with pytest.raises(CloseConnection):
         dispatcher.serve(PEER, memoryview(request_bytes))
 
@@ -303,7 +305,7 @@ def test_a_request_with_very_many_elements_gives_way_to_others(dispatcher: Dispa
     assert others >= count // STEPS_PER_TURN
 
 
-def test_a_large_question_ends_at_its_next_step_when_its_client_has_gone(dispatcher: Dispatcher) -> None:
+def test_a_large_read_ends_at_its_next_step_when_its_client_has_disconnected(dispatcher: Dispatcher) -> None:
     steps = 0
 
     def asked() -> Iterator[None]:
@@ -333,7 +335,7 @@ def test_a_large_question_ends_at_its_next_step_when_its_client_has_gone(dispatc
     assert steps <= 2 * STEPS_PER_TURN
 
 
-def test_what_a_large_request_changes_is_carried_out_and_so_is_what_a_node_asks(
+def test_large_requests_that_change_something_or_come_from_a_node_are_carried_out(
     dispatcher: Dispatcher,
 ) -> None:
     node = connection_of(replace(CONNECTION, peer_id=NODE_ID))
@@ -511,7 +513,7 @@ def test_a_request_with_too_many_elements_is_refused_by_its_code_or_closes_the_c
     assert {one.error_code for one in refused.responses} == {ErrorCode.POLICY_VIOLATION}
 
 
-def test_what_nobody_waits_for_is_not_refused_in_words(dispatcher: Dispatcher) -> None:
+def test_a_rejected_request_with_acks_zero_gets_no_response(dispatcher: Dispatcher) -> None:
     request = ProduceRequest(transactional_id=LONG, acks=0, timeout_ms=1, topic_data=[])
 
     with pytest.raises(CloseConnection, match="nobody waits"):

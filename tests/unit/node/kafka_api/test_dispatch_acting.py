@@ -99,7 +99,7 @@ def ask(served: Dispatcher, connection: Connection, request: Any) -> ActForRespo
         ([], False, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
     ],
 )
-def test_a_client_that_knows_the_secret_acts_for_nobody_without_the_certificate_of_a_node(
+def test_a_client_with_the_secret_needs_the_certificate_of_a_node_to_act_for_callers(
     names: list[str], has_logins: bool, code: int
 ) -> None:
     served, connection = dispatcher(secrets_of(0), has_logins=has_logins), Connection(names)

@@ -134,7 +134,7 @@ def test_records_come_with_their_offsets(world: ReplicaWorld) -> None:
     assert data.preferred_read_replica == -1
 
 
-def test_damage_that_a_reader_meets_is_told_to_the_scrub(world: ReplicaWorld) -> None:
+def test_damage_that_a_reader_meets_is_scrubbed_soon(world: ReplicaWorld) -> None:
     world.create_topic()
     for _ in range(2):
         world.append()
@@ -189,7 +189,7 @@ def test_the_first_batch_goes_out_however_large(world: ReplicaWorld) -> None:
     assert [size_of(one) for one in response.responses[0].partitions] == [BATCH_BYTES, 0]
 
 
-def test_a_partition_gives_no_more_than_its_limit(world: ReplicaWorld) -> None:
+def test_a_partition_returns_at_most_its_limit(world: ReplicaWorld) -> None:
     world.create_topic(partitions=2)
     for _ in range(4):
         world.append(index=0)
@@ -293,7 +293,7 @@ def test_an_epoch_that_the_metadata_do_not_have_yet_is_waited_for_a_moment(
     assert data.error_code == code and bool(size_of(data)) == is_told
 
 
-def test_a_log_that_parted_is_told_where(world: ReplicaWorld) -> None:
+def test_the_end_of_a_diverging_log_is_returned(world: ReplicaWorld) -> None:
     world.create_topic(leader_epoch=1)
     world.append(count=5)
     world.create_topic(leader_epoch=2)
@@ -307,7 +307,7 @@ def test_a_log_that_parted_is_told_where(world: ReplicaWorld) -> None:
 
 
 @pytest.mark.parametrize("is_judged", [True, False])
-def test_a_follower_that_is_cut_off_serves_nobody_by_its_old_acls(
+def test_a_follower_that_is_cut_off_serves_no_client_by_old_acls(
     world: ReplicaWorld, is_judged: bool
 ) -> None:
     world.create_topic(leader=OTHER_ID, replicas=(OTHER_ID, NODE_ID))
@@ -357,7 +357,7 @@ def test_zstd_goes_to_old_clients_too(world: ReplicaWorld, version: int) -> None
     assert size_of(data) > 0
 
 
-def test_nobody_fetches_as_a_replica_without_proof(world: ReplicaWorld) -> None:
+def test_only_a_proven_node_fetches_as_a_replica(world: ReplicaWorld) -> None:
     world.create_topic()
     world.append()
     before = request(want(), replica_id=OTHER_ID)
@@ -524,7 +524,7 @@ def test_min_bytes_counts_all_partitions(world: ReplicaWorld, loop: asyncio.Abst
     assert [size_of(one) for one in answers] == [2 * BATCH_BYTES, BATCH_BYTES]
 
 
-def test_what_is_kept_back_of_a_batch_counts_for_min_bytes(world: ReplicaWorld) -> None:
+def test_withheld_bytes_of_a_batch_count_for_min_bytes(world: ReplicaWorld) -> None:
     """Otherwise a fetch with min_bytes equal to the partition's limit would wait for more than it can get."""
     world.create_topic()
     for _ in range(4):
@@ -534,7 +534,7 @@ def test_what_is_kept_back_of_a_batch_counts_for_min_bytes(world: ReplicaWorld) 
     assert 40_000 < size_of(only(send(world, message))) < 50_000
 
 
-def test_who_waits_for_what_is_not_committed_yet_is_not_woken_by_more_of_it(
+def test_a_fetch_waiting_for_committed_records_is_not_woken_by_uncommitted_ones(
     world: ReplicaWorld, loop: asyncio.AbstractEventLoop
 ) -> None:
     world.create_topic()
@@ -606,7 +606,7 @@ def test_a_client_that_goes_leaves_nothing_behind(
 # ---- sessions ----------------------------------------------------------------------------------------
 
 
-def test_a_session_tells_what_changed(world: ReplicaWorld) -> None:
+def test_a_session_returns_only_changes(world: ReplicaWorld) -> None:
     world.create_topic(partitions=3)
     first = send(world, request(want(0), want(1), want(2), session_epoch=0))
     session_id = first.session_id
@@ -670,7 +670,7 @@ def test_a_session_whose_last_partition_is_forgotten_ends(world: ReplicaWorld) -
         (0, 2, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
     ],
 )
-def test_a_session_that_is_not_known_so(
+def test_an_unknown_session_or_epoch_is_rejected(
     world: ReplicaWorld, offset: int, epoch: int, code: ErrorCode
 ) -> None:
     world.create_topic()
@@ -698,7 +698,7 @@ def test_a_full_fetch_ends_the_session_it_names(world: ReplicaWorld) -> None:
     assert len(world.replica_manager.sessions) == 0
 
 
-def test_a_session_says_what_became_of_a_topic_that_it_has_read(world: ReplicaWorld) -> None:
+def test_a_session_returns_the_error_for_the_name_of_a_topic_that_it_has_read(world: ReplicaWorld) -> None:
     topic = world.create_topic()
     by_id = request(want(), topic="", topic_id=topic.topic_id, session_epoch=0)
     session_id = send(world, by_id, 13).session_id
@@ -727,7 +727,7 @@ def test_a_topic_that_was_found_and_not_read_is_known_too(
 
 
 @pytest.mark.parametrize("epoch", [0, -1], ids=["a new session", "no session"])
-def test_who_waits_hears_what_became_of_the_topic(
+def test_a_waiting_fetch_returns_the_error_for_the_name_of_its_topic(
     world: ReplicaWorld, loop: asyncio.AbstractEventLoop, epoch: int
 ) -> None:
     topic = world.create_topic()
@@ -738,7 +738,7 @@ def test_who_waits_hears_what_became_of_the_topic(
     assert told.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_whoever_has_not_read_a_deleted_topic_hears_that_its_id_is_unknown(world: ReplicaWorld) -> None:
+def test_a_deleted_topic_that_was_not_read_has_an_unknown_id(world: ReplicaWorld) -> None:
     topic = world.create_topic()
     world.delete_topic("t")
     by_id = request(want(), topic="", topic_id=topic.topic_id, session_epoch=0)
@@ -760,7 +760,7 @@ def test_a_session_of_partitions_that_do_not_exist_ends_with_its_answer(world: R
     assert len(world.replica_manager.sessions) == world.replica_manager.sessions.used_bytes == 0
 
 
-def test_a_session_to_which_they_are_added_ends_too_and_the_client_is_told(world: ReplicaWorld) -> None:
+def test_a_session_to_which_unknown_partitions_are_added_ends_too(world: ReplicaWorld) -> None:
     world.create_topic()
     session_id = send(world, request(want(), session_epoch=0)).session_id
     many = [want(index) for index in range(1, FEW_PARTITIONS + 2)]
@@ -772,7 +772,7 @@ def test_a_session_to_which_they_are_added_ends_too_and_the_client_is_told(world
     assert after.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_few_partitions_that_do_not_exist_stay_in_a_session_and_are_told_when_they_do(
+def test_a_few_unknown_partitions_stay_in_a_session_and_are_returned_once_they_exist(
     world: ReplicaWorld,
 ) -> None:
     session_id = send(world, request(want(), session_epoch=0)).session_id

@@ -117,7 +117,7 @@ def test_a_session_goes_on_after_a_throttled_fetch() -> None:
     assert records_bytes(after), "what the throttled answer left out is told"
 
 
-def test_a_session_that_begins_with_a_throttled_fetch_is_none() -> None:
+def test_a_throttled_fetch_creates_no_session() -> None:
     node = FetchingNode(1)
 
     response, _ = node.fetch(12, session=(0, 0))
@@ -126,7 +126,7 @@ def test_a_session_that_begins_with_a_throttled_fetch_is_none() -> None:
     assert len(node.world.replica_manager.sessions) == 0
 
 
-def test_a_fetch_gives_no_more_than_the_windows_allow_at_once() -> None:
+def test_a_fetch_returns_at_most_what_the_windows_allow_at_once() -> None:
     node = FetchingNode(None)
     limit = VALUE_BYTES * 1.5 / 10
     node.dispatcher.quotas.set({(("client-id", "test"),): {CONSUMER_BYTE_RATE: limit}})

@@ -186,7 +186,7 @@ def test_members_say_why_they_join_and_leave_kip_800(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
-def test_lag_is_told_to_those_who_ask_by_its_tag(version: int) -> None:
+def test_lag_is_returned_to_clients_that_send_its_tag(version: int) -> None:
     async def story(node: GroupNode) -> None:
         await call(node, offset_commit, 9, commit_request(("flights", FLIGHTS, [0, 1])))
         topics = [OffsetFetchRequestTopics(name="flights", topic_id=FLIGHTS, partition_indexes=[0, 1, 2])]
@@ -218,7 +218,7 @@ def test_lag_is_told_to_those_who_ask_by_its_tag(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_the_timeline_is_told_to_those_who_ask_by_its_tag(version: int) -> None:
+def test_the_timeline_is_returned_to_clients_that_send_its_tag(version: int) -> None:
     async def story(node: GroupNode) -> None:
         member_id = await member(node)
         await call(
@@ -615,7 +615,7 @@ def test_the_coordinator_is_found_and_its_topic_made_gotcha_12(version: int) -> 
 
 
 @pytest.mark.parametrize("key_type", [2, 9])
-def test_coordinators_that_are_not_served_are_refused_for_good(key_type: int) -> None:
+def test_unknown_types_of_coordinators_are_rejected(key_type: int) -> None:
     async def story(node: GroupNode) -> None:
         request = FindCoordinatorRequest(coordinator_keys=["t"], key_type=key_type)
 

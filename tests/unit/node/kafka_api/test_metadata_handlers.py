@@ -57,7 +57,7 @@ def by_name(*names: str, create: bool = False) -> MetadataRequest:
 
 
 @pytest.mark.parametrize("is_all", [False, True])
-def test_a_leader_that_seems_to_have_fallen_is_waited_for_and_told_as_none_if_it_is_gone(
+def test_a_suspected_leader_is_waited_for_and_no_leader_is_returned_if_it_is_gone(
     is_all: bool,
 ) -> None:
     async def story() -> None:
@@ -123,7 +123,7 @@ def test_topics_are_found_by_id_since_version_12() -> None:
     assert unknown.topics[0].topic_id == b"x" * 16 and unknown.topics[0].name is None
 
 
-def test_a_missing_topic_is_created_for_whoever_asks_again() -> None:
+def test_a_missing_topic_is_created_for_a_client_that_retries() -> None:
     first, second = ask((12, by_name("new", "bad/name", create=True)), (12, by_name("new")))
 
     assert [topic.error_code for topic in first.topics] == [
@@ -136,7 +136,7 @@ def test_a_missing_topic_is_created_for_whoever_asks_again() -> None:
 @pytest.mark.parametrize(
     ("create", "settings"), [(False, {}), (True, {"auto.create.topics.enable": "false"})]
 )
-def test_a_missing_topic_stays_missing_where_nobody_may_create_it(
+def test_a_missing_topic_stays_missing_if_it_may_not_be_created(
     create: bool, settings: dict[str, str]
 ) -> None:
     answers = ask((12, by_name("new", create=create)), (12, by_name("new")), settings=settings)
@@ -181,7 +181,7 @@ def test_the_offsets_topic_is_created_as_its_settings_say() -> None:
     assert values["cleanup.policy"] == "compact" and values["segment.bytes"] == str(100 * 1024 * 1024)
 
 
-def test_authorized_operations_are_told_when_asked_for() -> None:
+def test_authorized_operations_are_returned_on_request() -> None:
     request = MetadataRequest(
         topics=None, include_topic_authorized_operations=True, include_cluster_authorized_operations=True
     )
@@ -326,7 +326,7 @@ def test_synonyms_come_in_kafkas_order() -> None:
     ]
 
 
-def test_a_groups_setting_stands_before_the_brokers() -> None:
+def test_a_groups_setting_precedes_the_brokers() -> None:
     session, assignment = "consumer.session.timeout.ms", "consumer.assignment.interval.ms"
     changes = [
         IncrementalResource(
@@ -465,7 +465,7 @@ def test_a_pool_of_workers_changes_in_steps_and_all_else_at_once(resource: str) 
     ]
 
 
-def test_behind_the_setting_of_one_listener_stands_that_of_all() -> None:
+def test_the_setting_of_one_listener_falls_back_to_that_of_all() -> None:
     name = "listener.name.inner.max.connections"
     change = IncrementalResource(
         resource_type=BROKER,
@@ -489,7 +489,7 @@ def test_behind_the_setting_of_one_listener_stands_that_of_all() -> None:
     ]
 
 
-def test_documentation_is_told_when_asked_for() -> None:
+def test_documentation_is_returned_on_request() -> None:
     without, with_it = ask(
         (4, described(BROKER, "0", "num.partitions")),
         (4, described(BROKER, "0", "num.partitions", documentation=True)),
@@ -514,7 +514,7 @@ DESCRIPTIONS = [
 
 
 @pytest.mark.parametrize(("kind", "name", "error"), DESCRIPTIONS)
-def test_what_cannot_be_described_is_refused(kind: int, name: str, error: ErrorCode) -> None:
+def test_invalid_resources_are_rejected(kind: int, name: str, error: ErrorCode) -> None:
     (answer,) = ask((1, described(kind, name)))
 
     assert answer.results[0].error_code == error
@@ -588,7 +588,7 @@ def test_pages_have_every_partition_once_and_in_order(limit: int) -> None:
     assert pages(limit) == [(name, index) for name in "abc" for index in range(3)]
 
 
-def test_an_unknown_topic_stands_among_the_others() -> None:
+def test_an_unknown_topic_is_listed_among_the_others() -> None:
     request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="x"), TopicRequest(name="a")])
 
     _, answer = ask((7, creation("a")), (0, request))
@@ -626,7 +626,7 @@ def test_every_producer_gets_an_id_of_its_own(version: int) -> None:
     ]
 
 
-def test_what_is_no_producer_is_refused() -> None:
+def test_an_invalid_producer_is_rejected() -> None:
     answers = ask(
         (5, InitProducerIdRequest(transactional_id="")),
         (5, InitProducerIdRequest(transactional_id=None, producer_id=5, producer_epoch=-1)),

@@ -90,7 +90,7 @@ def test_the_places_of_a_log(world: ReplicaWorld) -> None:
     assert place(list_one(world, TIERED)) == (0, -1, -1, -1)
 
 
-def test_readers_of_committed_records_are_told_of_nothing_that_is_open(world: ReplicaWorld) -> None:
+def test_readers_of_committed_records_see_no_open_transactions(world: ReplicaWorld) -> None:
     world.create_topic()
     log = world.partition().log
     log_maker.send(log, 7, 0, timestamp=1_000)
@@ -195,7 +195,7 @@ def list_all(world: ReplicaWorld, partitions: int, *, is_large: bool = False) ->
 
 
 @pytest.mark.parametrize("is_large", [False, True])
-def test_look_ups_beyond_what_a_request_is_allowed_are_to_be_asked_again(
+def test_lookups_beyond_the_allowance_of_a_request_time_out(
     world: ReplicaWorld, monkeypatch: pytest.MonkeyPatch, is_large: bool
 ) -> None:
     partitions = 600
@@ -252,7 +252,7 @@ def delete(
     return response.topics[0].partitions[0]
 
 
-def test_records_are_deleted_and_the_low_watermark_told(world: ReplicaWorld) -> None:
+def test_records_are_deleted_and_the_low_watermark_is_returned(world: ReplicaWorld) -> None:
     world.create_topic()
     world.append(count=10)
 

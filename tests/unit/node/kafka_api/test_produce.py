@@ -202,7 +202,7 @@ def test_a_wrong_leader_is_answered_with_the_right_one(world: ReplicaWorld) -> N
 
 @pytest.mark.parametrize("acks", [-1, 0, 1])
 @pytest.mark.parametrize("version", [9, 13])
-def test_a_request_waits_for_the_metadata_where_the_leader_has_just_fallen(
+def test_a_request_waits_for_the_metadata_if_the_leader_has_just_gone_down(
     world: ReplicaWorld, loop: asyncio.AbstractEventLoop, acks: int, version: int
 ) -> None:
     async def story() -> None:
@@ -224,7 +224,7 @@ def test_a_request_waits_for_the_metadata_where_the_leader_has_just_fallen(
     loop.run_until_complete(story())
 
 
-def test_a_request_for_what_others_lead_is_refused_at_once_after_a_fall(
+def test_a_request_for_partitions_of_other_leaders_is_rejected_at_once_after_a_broker_went_down(
     world: ReplicaWorld, loop: asyncio.AbstractEventLoop
 ) -> None:
     async def story() -> None:
@@ -303,7 +303,7 @@ def compressed(*values: bytes, codec: Compression = Compression.GZIP) -> bytes:
     return bytes(build_batch([(b"k", value, now_ms, ()) for value in values], compression=codec))
 
 
-def test_a_batch_that_is_compressed_anew_does_not_hold_up_the_loop(
+def test_recompressing_a_batch_does_not_block_the_loop(
     loop: asyncio.AbstractEventLoop, world: ReplicaWorld
 ) -> None:
     world.create_topic(config=LogConfig(compression_type="lz4"))
@@ -363,7 +363,7 @@ def tiny_records(count: int, codec: Compression) -> bytearray:
         (b"\0" * 9000, {"compression_type": "zstd"}, False),
     ],
 )
-def test_only_what_takes_long_is_opened_and_checked_beside_the_loop(
+def test_only_slow_batches_are_opened_and_checked_beside_the_loop(
     world: ReplicaWorld, records: bytes, settings: dict[str, Any], expected: bool
 ) -> None:
     world.create_topic(config=LogConfig(**settings))
@@ -406,7 +406,7 @@ def test_batches_of_a_request_with_very_many_partitions_are_opened_beside_the_lo
 
 
 @pytest.mark.parametrize("acks", [-1, 0, 1])
-def test_a_large_request_whose_client_has_gone_opens_and_appends_nothing_unless_it_wants_no_answer(
+def test_a_large_request_of_a_disconnected_client_is_opened_and_appended_only_with_acks_zero(
     loop: asyncio.AbstractEventLoop, world: ReplicaWorld, acks: int
 ) -> None:
     world.create_topic()
@@ -429,7 +429,7 @@ def test_a_large_request_whose_client_has_gone_opens_and_appends_nothing_unless_
     assert world.partition().log.log_end_offset == (1 if acks == 0 else 0)
 
 
-def test_batches_beyond_what_a_request_is_allowed_are_to_be_sent_again(
+def test_batches_beyond_the_allowance_of_a_request_time_out(
     loop: asyncio.AbstractEventLoop, world: ReplicaWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.create_topic(partitions=3)

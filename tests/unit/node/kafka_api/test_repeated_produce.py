@@ -144,7 +144,7 @@ def test_a_known_head_is_not_decoded_again() -> None:
     assert node.world.partition().log.log_end_offset == 2
 
 
-def test_a_known_head_waits_for_the_metadata_where_the_leader_has_just_fallen() -> None:
+def test_a_known_head_waits_for_the_metadata_if_the_leader_has_just_gone_down() -> None:
     async def story() -> None:
         node = Node(9, is_general=False)
         node.send(frame(9, batch()))
@@ -188,7 +188,7 @@ def with_bits(records: bytes, bits: int) -> bytes:
         lambda version: frame(version, batch(producer_id=5, producer_epoch=0, base_sequence=7)),
     ],
 )
-def test_what_follows_a_known_head_may_be_anything(version: int, spoil: Callable[[int], bytes]) -> None:
+def test_any_bytes_may_follow_a_known_head(version: int, spoil: Callable[[int], bytes]) -> None:
     known = frame(version, batch())
 
     both(version, [known, spoil(version), known])
@@ -427,7 +427,7 @@ def together(version: int, frames: list[bytes], **topic: Any) -> Node:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_requests_that_lie_one_behind_another_are_served_at_once(version: int) -> None:
+def test_consecutive_requests_are_served_at_once(version: int) -> None:
     frames = [frame(version, batch(count), correlation_id=50 + count) for count in (1, 1, 2, 200, 200, 1, 3)]
 
     node = together(version, frames)
@@ -712,7 +712,7 @@ def write_acl(name: str, kind: ResourceType = ResourceType.TOPIC) -> AccessContr
 
 
 @pytest.mark.parametrize("version", [3, 9, 13])
-def test_who_sends_the_bytes_of_an_authorized_client_is_refused(version: int) -> None:
+def test_an_unauthorized_client_with_the_bytes_of_an_authorized_one_is_rejected(version: int) -> None:
     authorizer = Authorizer(AuthorizerSettings())
     authorizer.update(AclSet().changed({bytes(16): write_acl("t")}))
     ann, mallory = client_of(authorizer, "User:ann"), client_of(authorizer, "User:mallory")

@@ -43,7 +43,7 @@ class FromMemory:
         self.learned.append((bytes(frame[body_at:]), request, result))
 
 
-def test_an_api_may_serve_what_begins_like_an_earlier_request_past_its_handler(
+def test_an_api_may_serve_requests_that_begin_like_an_earlier_one_without_its_handler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def described(api: Any) -> Any:

@@ -124,7 +124,7 @@ def test_a_follower_is_given_the_log_end_and_acknowledges_by_asking_on(world: Re
     assert world.partition().log.high_watermark == data.high_watermark == 1
 
 
-def test_only_partitions_in_which_something_happened_are_told(world: ReplicaWorld) -> None:
+def test_only_partitions_with_changes_are_returned(world: ReplicaWorld) -> None:
     follower = Follower(world)
     assert sorted(follower.told(at(0), at(0, 1), at(0, 2))) == [0, 1, 2]
     assert follower.told() == {}
@@ -137,7 +137,7 @@ def test_only_partitions_in_which_something_happened_are_told(world: ReplicaWorl
     assert follower.told() == {}
 
 
-def test_a_forgotten_partition_is_not_told(world: ReplicaWorld) -> None:
+def test_a_forgotten_partition_is_not_returned(world: ReplicaWorld) -> None:
     follower = Follower(world)
     follower.told(at(0), at(0, 1))
     follower.told(forgotten=[1])
@@ -159,7 +159,7 @@ def test_partitions_take_turns_where_an_answer_is_full(world: ReplicaWorld) -> N
     assert seen == [[0], [1], [2], [0]]
 
 
-def test_who_has_not_proven_to_be_that_broker_is_shown_nothing(world: ReplicaWorld) -> None:
+def test_a_client_that_has_not_proven_to_be_that_broker_gets_nothing(world: ReplicaWorld) -> None:
     world.append()
 
     for peer_id in (-1, 7):
@@ -176,7 +176,7 @@ def test_who_has_not_proven_to_be_that_broker_is_shown_nothing(world: ReplicaWor
         (at(0, 9), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_errors_are_told_at_once(world: ReplicaWorld, wanted: FetchPartition, code: ErrorCode) -> None:
+def test_errors_are_answered_at_once(world: ReplicaWorld, wanted: FetchPartition, code: ErrorCode) -> None:
     data = Follower(world).told(wanted, max_wait_ms=10_000)
 
     assert [one.error_code for one in data.values()] == [code]
@@ -203,7 +203,7 @@ def test_a_process_that_was_replaced_moves_no_high_watermark(world: ReplicaWorld
     assert world.partition().log.high_watermark == 0
 
 
-def test_a_log_that_parted_is_told_where(world: ReplicaWorld) -> None:
+def test_the_end_of_a_diverging_log_is_returned(world: ReplicaWorld) -> None:
     world.append(count=5)
     world.create_topic(partitions=3, replicas=BOTH, leader_epoch=3)
     world.append(count=5)
@@ -224,7 +224,7 @@ def test_sessions_that_do_not_go_on_are_refused(world: ReplicaWorld) -> None:
     assert follower.ask().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_after_a_new_reign_of_the_same_leader_the_position_is_known_again(world: ReplicaWorld) -> None:
+def test_in_a_new_epoch_of_the_same_leader_the_followers_offset_is_known_again(world: ReplicaWorld) -> None:
     """A node that was cut off for a while goes on leading; its followers have no new offsets to report."""
     world.append()
     follower = Follower(world)
@@ -240,7 +240,7 @@ def test_after_a_new_reign_of_the_same_leader_the_position_is_known_again(world:
     assert follower_of(world.partition()) == 1
 
 
-def test_a_follower_that_asks_for_the_same_again_is_told_the_high_watermark_again(
+def test_a_follower_that_repeats_its_offset_gets_the_high_watermark_again(
     world: ReplicaWorld,
 ) -> None:
     """A new leader epoch began when the response arrived, so the follower dropped it."""
@@ -307,7 +307,7 @@ def test_a_follower_with_news_has_its_waiting_fetch_answered(
     loop.run_until_complete(story())
 
 
-def test_a_leader_that_leads_no_more_says_so_at_once(
+def test_a_leader_that_resigns_answers_waiting_fetches_at_once(
     world: ReplicaWorld, loop: asyncio.AbstractEventLoop
 ) -> None:
     async def story() -> None:

@@ -98,7 +98,7 @@ def delayed(response: ListGroupsResponse) -> Any:
 
 @pytest.mark.parametrize("is_large", [False, True])
 @pytest.mark.parametrize("way", [at_once, in_a_thread, encoded, awaited, delayed])
-def test_whatever_way_a_handler_answers_its_time_counts_and_the_answer_tells(
+def test_the_time_of_every_kind_of_result_counts_and_its_response_has_the_throttle_time(
     dispatcher: Dispatcher, way: Callable[[ListGroupsResponse], Any], is_large: bool
 ) -> None:
     limit(dispatcher, TINY)
@@ -118,7 +118,7 @@ def test_whatever_way_a_handler_answers_its_time_counts_and_the_answer_tells(
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_versions_of_apis_that_were_encoded_before_tell_of_a_throttle(
+def test_a_cached_response_to_api_versions_has_the_throttle_time(
     dispatcher: Dispatcher, version: int
 ) -> None:
     asked = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
@@ -172,7 +172,7 @@ def test_a_request_that_fails_counts_too(dispatcher: Dispatcher, is_awaited: boo
     assert connection.throttled == [1_000]
 
 
-def test_a_refusal_tells_of_a_throttle_too(dispatcher: Dispatcher) -> None:
+def test_a_rejection_has_the_throttle_time_too(dispatcher: Dispatcher) -> None:
     def denies(*_: Any) -> Any:
         spend()
         raise AccessDenied(ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -189,7 +189,7 @@ def test_a_refusal_tells_of_a_throttle_too(dispatcher: Dispatcher) -> None:
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["text too long", "client id too long"])
-def test_what_is_too_long_to_be_read_counts_too(dispatcher: Dispatcher, is_known: bool) -> None:
+def test_a_request_with_a_field_that_is_too_long_counts_too(dispatcher: Dispatcher, is_known: bool) -> None:
     """A client with a client id that is too long has the quota of clients without one."""
     dispatcher.quotas.set({(("user", None),): {REQUEST_PERCENTAGE: 1e-6}})
     connection = Throttled()
@@ -214,7 +214,7 @@ def test_nodes_of_the_cluster_are_exempt(dispatcher: Dispatcher) -> None:
     assert told.throttle_time_ms == 0 and dispatcher.quotas.requests.readings(1) == []
 
 
-def test_what_only_nodes_ask_in_apache_kafka_is_exempt() -> None:
+def test_requests_that_only_nodes_send_in_apache_kafka_are_exempt() -> None:
     quotas = ClientQuotas(Windows(), Windows(), lambda: 5_000)
     quotas.set({(("client-id", "test"),): {REQUEST_PERCENTAGE: 1e-6}})
     charge = request_charge.RequestCharge(quotas, cast(Any, Throttled()), ApiKey.WRITE_TXN_MARKERS, "test")
@@ -224,7 +224,7 @@ def test_what_only_nodes_ask_in_apache_kafka_is_exempt() -> None:
     assert charge.decide() == 0 and quotas.exempt_percentage() > 0
 
 
-def test_what_has_no_answer_is_exempt() -> None:
+def test_requests_without_a_response_are_exempt() -> None:
     quotas = ClientQuotas(Windows(), Windows(), lambda: 5_000)
     quotas.set({(("client-id", "test"),): {REQUEST_PERCENTAGE: 1e-6}})
     charge = request_charge.RequestCharge(quotas, cast(Any, Throttled()), ApiKey.PRODUCE, "test")

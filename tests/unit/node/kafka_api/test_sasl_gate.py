@@ -337,7 +337,7 @@ def test_any_other_request_before_a_mechanism_is_chosen_closes_unanswered(
     assert "during SASL handshake" in client.complaints[0]
 
 
-def test_an_unknown_mechanism_hears_which_there_are_and_is_closed(client: Client) -> None:
+def test_an_unknown_mechanism_is_answered_with_the_enabled_ones_and_closes(client: Client) -> None:
     client.send(asked(HANDSHAKE, 1, SaslHandshakeRequest(mechanism="GSSAPI")))
     assert not client.transport.sent
     client.wait(0.11)
@@ -416,7 +416,9 @@ def test_after_a_login_or_where_none_is_needed_the_requests_of_a_login_are_refus
         ),
     ],
 )
-def test_who_fails_hears_why_in_kafkas_words(client: Client, mechanism: str, token: bytes, told: str) -> None:
+def test_a_failed_login_gets_kafkas_error_message(
+    client: Client, mechanism: str, token: bytes, told: str
+) -> None:
     client.shake_hands(mechanism)
 
     assert client.fails(token) == told
@@ -439,7 +441,7 @@ def test_users_of_scram_log_in_by_plain_too_with_their_keys_made_in_a_thread(
         assert client.principal == ("User:ANONYMOUS" if code else "User:anna")
 
 
-def test_what_is_sent_behind_a_login_is_served_after_it_and_behind_a_failure_never(
+def test_requests_sent_with_a_login_are_served_after_it_but_not_after_a_failure(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     for password, is_served in ((b"secret", True), (b"wrong", False)):
@@ -474,7 +476,7 @@ def test_a_large_request_before_the_login_is_refused_by_its_size_and_not_after_i
     assert other.transport.is_closed and "sasl.server.max.receive.size" in other.complaints[0]
 
 
-def test_who_takes_too_long_is_closed(client: Client) -> None:
+def test_a_login_that_takes_too_long_is_closed(client: Client) -> None:
     client.shake_hands()
     client.wait(9.9)
     assert not client.transport.is_closed
@@ -484,7 +486,7 @@ def test_who_takes_too_long_is_closed(client: Client) -> None:
     assert client.complaints == ["its authentication took longer than 10 s"]
 
 
-def test_what_is_no_name_of_a_mechanism_is_told_nobody(client: Client) -> None:
+def test_an_invalid_mechanism_name_is_not_logged(client: Client) -> None:
     """It may be a password from the wrong place of a client's settings."""
     for wrong in ("secret-word", "SECRET WORD", "S" * 21, ""):
         other = Client(client.real, passwords={})
@@ -533,7 +535,7 @@ def test_a_client_that_leaves_with_the_salt_of_a_user_counts_as_a_failed_login(
     assert client.told == [(user, "10.0.0.1", "SASL", "SCRAM-SHA-512", reason)]
 
 
-def test_salts_that_were_asked_for_and_not_used_exhaust_what_an_address_may_fail(
+def test_unused_salts_count_as_failures_of_an_address(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     failures = FailedLogins()
@@ -713,7 +715,7 @@ def test_between_two_logins_there_is_a_second(limited: Client) -> None:
         ),
     ],
 )
-def test_who_fails_to_log_in_again_is_closed(limited: Client, token: bytes, told: str) -> None:
+def test_a_client_that_fails_to_log_in_again_is_closed(limited: Client, token: bytes, told: str) -> None:
     limited.wait(2)
     limited.shake_hands()
 
@@ -823,7 +825,7 @@ def test_a_node_beyond_the_limits_is_served_everything_once_it_has_proven_itself
 # ---- the audit log ---------------------------------------------------------------------------------------
 
 
-def test_the_audit_log_tells_who_failed_to_log_in_and_never_the_password(client: Client) -> None:
+def test_the_audit_log_has_the_user_of_a_failed_login_and_never_the_password(client: Client) -> None:
     client.shake_hands()
     client.fails(b"\0anna\0guessed-password")
 
@@ -840,13 +842,13 @@ def test_a_login_that_takes_too_long_is_a_failed_one(client: Client) -> None:
     assert [told[4] for told in client.told] == ["its authentication took longer than 10 s"]
 
 
-def test_a_mechanism_that_there_is_not_is_a_failed_login(client: Client) -> None:
+def test_an_unknown_mechanism_is_a_failed_login(client: Client) -> None:
     client.send(asked(HANDSHAKE, 1, SaslHandshakeRequest(mechanism="GSSAPI")))
 
     assert client.told[0][4] == "Unsupported SASL mechanism GSSAPI"
 
 
-def test_who_logs_in_is_not_told(client: Client) -> None:
+def test_a_successful_login_is_not_in_the_audit_log(client: Client) -> None:
     log_in(client)
 
     assert client.told == []

@@ -154,7 +154,7 @@ class Walk:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_comes_in_whatever_order_nobody_is_served_for_nothing(
+def test_requests_in_any_order_are_served_only_after_a_login(
     seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop, chance = asyncio.new_event_loop(), random.Random(seed)

@@ -231,7 +231,7 @@ def test_a_filter_finds_the_quotas_of_its_entities(
         ([component("user", 2), component("ip", 1)], ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_a_filter_that_cannot_be_is_refused(components: list[ComponentData], code: ErrorCode) -> None:
+def test_an_invalid_filter_is_rejected(components: list[ComponentData], code: ErrorCode) -> None:
     async def story(node: MetadataNode) -> None:
         answer = await node.ask(1, DescribeClientQuotasRequest(components=components))
 

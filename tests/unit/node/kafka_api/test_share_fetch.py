@@ -62,7 +62,7 @@ def test_records_that_come_while_a_fetch_begins_to_wait_wake_it(turns_before: in
 
 
 @pytest.mark.parametrize("turns_before", range(4))
-def test_the_first_fetch_has_what_is_there_as_soon_as_the_state_is_read(turns_before: int) -> None:
+def test_the_first_fetch_returns_available_records_as_soon_as_the_state_is_read(turns_before: int) -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
         world.append(count=10)
@@ -144,7 +144,7 @@ def test_records_are_acquired_and_sent_in_whole_batches() -> None:
     play(story)
 
 
-def test_the_strict_mode_acquires_no_more_than_is_asked_for() -> None:
+def test_the_strict_mode_acquires_at_most_the_requested_records() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
         await world.ready()
@@ -301,7 +301,7 @@ def test_a_fetch_of_a_committed_reader_is_woken_by_the_end_of_the_transaction() 
 # ---- waiting -----------------------------------------------------------------------------------------------
 
 
-def test_one_of_those_who_wait_is_given_what_comes_and_the_others_wait_on() -> None:
+def test_one_waiting_fetch_gets_new_records_and_the_others_go_on_waiting() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
         members = [f"m{number}" for number in range(5)]
@@ -389,7 +389,7 @@ def test_a_right_that_goes_while_a_fetch_waits_is_asked_for_again(
     play(story)
 
 
-def test_a_fetch_gives_what_there_is_when_its_time_is_over() -> None:
+def test_a_fetch_returns_the_available_records_when_its_wait_ends() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
         await world.ready()
@@ -403,7 +403,7 @@ def test_a_fetch_gives_what_there_is_when_its_time_is_over() -> None:
     play(story)
 
 
-def test_released_records_wake_who_waits() -> None:
+def test_released_records_wake_waiting_fetches() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
         await world.ready("m1")
@@ -420,7 +420,7 @@ def test_released_records_wake_who_waits() -> None:
     play(story)
 
 
-def test_locks_that_end_wake_who_waits() -> None:
+def test_expired_locks_wake_waiting_fetches() -> None:
     async def story(world: ShareWorld) -> None:
         world.own["share.record.lock.duration.ms"] = "15000"
         world.create_topic()
@@ -440,7 +440,7 @@ def test_locks_that_end_wake_who_waits() -> None:
     play(story)
 
 
-def test_the_end_of_a_back_off_wakes_who_waits_by_its_timer() -> None:
+def test_the_timer_of_a_back_off_wakes_waiting_fetches() -> None:
     async def story(world: ShareWorld) -> None:
         world.own["ottla.share.retry.backoff.ms"] = "20"
         world.create_topic()
@@ -461,7 +461,7 @@ def test_the_end_of_a_back_off_wakes_who_waits_by_its_timer() -> None:
     play(story)
 
 
-def test_what_waits_for_its_back_off_is_written_as_available_so_a_new_leader_gives_it_at_once() -> None:
+def test_records_in_their_back_off_are_written_as_available_for_a_new_leader() -> None:
     async def story(world: ShareWorld) -> None:
         world.own["ottla.share.retry.backoff.ms"] = "1000"
         world.create_topic()
@@ -551,7 +551,7 @@ def test_a_new_group_begins_where_its_setting_says(reset: str, first: int) -> No
         (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_a_state_that_cannot_be_read_is_told_and_read_again(error: ErrorCode, told: ErrorCode) -> None:
+def test_a_state_that_cannot_be_read_is_an_error_and_read_again(error: ErrorCode, told: ErrorCode) -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
         world.append(count=3)
@@ -676,7 +676,7 @@ def test_a_lock_is_renewed_by_a_fetch_that_fetches_nothing() -> None:
     play(story)
 
 
-def test_what_another_member_holds_cannot_be_acknowledged() -> None:
+def test_records_of_another_member_cannot_be_acknowledged() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
         await world.ready("m1")
@@ -694,7 +694,7 @@ def test_what_another_member_holds_cannot_be_acknowledged() -> None:
 # ---- sessions ----------------------------------------------------------------------------------------------
 
 
-def test_the_final_epoch_takes_acknowledgements_and_gives_back_the_rest() -> None:
+def test_the_final_epoch_accepts_acknowledgements_and_releases_the_rest() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
         await world.ready("m1")
@@ -714,7 +714,7 @@ def test_the_final_epoch_takes_acknowledgements_and_gives_back_the_rest() -> Non
     play(story)
 
 
-def test_the_end_of_a_connection_gives_back_what_its_member_held() -> None:
+def test_the_end_of_a_connection_releases_the_records_of_its_member() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
         await world.fetch("m1", 0, 0, context=world.context(number=7))
@@ -750,7 +750,7 @@ def test_the_last_session_of_a_group_takes_its_share_partitions_along() -> None:
     play(story)
 
 
-def test_a_session_of_a_connection_that_has_ended_is_none() -> None:
+def test_a_connection_that_has_ended_gets_no_session() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
         world.closed_connections.add(1)
@@ -788,7 +788,7 @@ def test_a_session_does_not_begin_with_acknowledgements() -> None:
     play(story)
 
 
-def test_forgotten_partitions_are_fetched_no_more() -> None:
+def test_forgotten_partitions_are_not_fetched() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic(partitions=2)
         await world.ready("m1", 0, 1)
@@ -837,7 +837,7 @@ def test_a_group_must_be_named() -> None:
     play(story)
 
 
-def test_partitions_that_are_not_there_are_told_and_the_others_served() -> None:
+def test_unknown_partitions_get_an_error_and_the_others_are_served() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
         world.append()
@@ -857,7 +857,7 @@ def test_partitions_that_are_not_there_are_told_and_the_others_served() -> None:
 # ---- leaders -----------------------------------------------------------------------------------------------
 
 
-def test_another_leader_is_named_to_who_waits_and_to_who_acknowledges() -> None:
+def test_another_leader_is_named_in_waiting_fetches_and_in_acknowledgements() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic(replicas=(1, OTHER_ID), isr=(1, OTHER_ID))
         await world.ready()
@@ -877,7 +877,7 @@ def test_another_leader_is_named_to_who_waits_and_to_who_acknowledges() -> None:
     play(story)
 
 
-def test_a_leader_that_was_elected_anew_goes_on_and_one_that_was_away_reads_the_state_again() -> None:
+def test_a_reelected_leader_goes_on_and_one_that_was_away_reads_the_state_again() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
         await world.ready()
@@ -898,7 +898,7 @@ def test_a_leader_that_was_elected_anew_goes_on_and_one_that_was_away_reads_the_
     play(story)
 
 
-def test_what_was_acquired_late_in_a_long_wait_is_held_while_others_begin() -> None:
+def test_records_acquired_late_in_a_long_wait_stay_acquired_while_other_sessions_begin() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
         await world.ready()
@@ -918,7 +918,7 @@ def test_what_was_acquired_late_in_a_long_wait_is_held_while_others_begin() -> N
 
 
 @pytest.mark.parametrize("is_asked", [True, False])
-def test_what_nobody_has_asked_for_longer_than_a_lock_is_read_anew_with_the_next_session(
+def test_a_state_unused_for_longer_than_a_lock_is_read_again_in_the_next_session(
     is_asked: bool,
 ) -> None:
     async def story(world: ShareWorld) -> None:
@@ -940,7 +940,7 @@ def test_what_nobody_has_asked_for_longer_than_a_lock_is_read_anew_with_the_next
     play(story)
 
 
-def test_a_state_that_has_begun_anew_is_read_though_a_member_that_died_has_a_session() -> None:
+def test_a_reset_state_is_read_even_if_a_dead_member_has_a_session() -> None:
     """All members have left, the offsets were altered, and one is back within the time of a lock."""
 
     async def story(world: ShareWorld) -> None:
@@ -1209,7 +1209,9 @@ def test_locks_that_end_in_the_midst_of_a_refused_acknowledgement_are_freed_all_
 
 
 @pytest.mark.parametrize("where", ["read_delays", "is_read_soon"])
-def test_records_whose_delay_cannot_be_found_end_no_node(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_whose_delay_cannot_be_read_do_not_end_the_node(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*arguments: Any) -> Any:
         raise OverflowError("unsigned int is less than minimum")
 
@@ -1227,7 +1229,7 @@ def test_records_whose_delay_cannot_be_found_end_no_node(where: str, monkeypatch
     play(story)
 
 
-def test_records_that_cannot_be_given_out_end_no_node(
+def test_records_that_cannot_be_delivered_do_not_end_the_node(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*arguments: Any) -> Any:

@@ -156,7 +156,7 @@ def describe(*names: str) -> DescribeShareGroupOffsetsRequest:
     return DescribeShareGroupOffsetsRequest(groups=[group])
 
 
-def test_who_may_not_see_a_topic_may_not_subscribe_to_it_or_see_who_has_it() -> None:
+def test_a_client_that_may_not_see_a_topic_cannot_subscribe_to_it_or_describe_its_members() -> None:
     async def story(node: GroupNode) -> None:
         with pytest.raises(KafkaError) as refused:
             await call(node, share_group_heartbeat, 1, heartbeat("seen", "hidden"))
@@ -177,7 +177,7 @@ def test_who_may_not_see_a_topic_may_not_subscribe_to_it_or_see_who_has_it() -> 
     serving(story)
 
 
-def test_offsets_of_hidden_topics_are_neither_altered_nor_told_nor_deleted() -> None:
+def test_offsets_of_hidden_topics_are_neither_altered_nor_returned_nor_deleted() -> None:
     async def story(node: GroupNode) -> None:
         altered = await call(node, alter_share_group_offsets, 0, alter({"seen": 10, "hidden": 20, "gone": 1}))
         await call(node, alter_share_group_offsets, 0, alter({"hidden": 20}), sees_all=True)
@@ -202,7 +202,7 @@ def test_offsets_of_hidden_topics_are_neither_altered_nor_told_nor_deleted() -> 
     serving(story)
 
 
-def test_a_start_is_told_with_its_lag_where_the_end_is_known() -> None:
+def test_a_start_offset_is_returned_with_its_lag_if_the_end_is_known() -> None:
     async def story(node: GroupNode) -> None:
         await call(node, alter_share_group_offsets, 0, alter({"seen": 10}))
         (topic,) = (await call(node, describe_share_group_offsets, 1, describe("seen"))).groups[0].topics
@@ -217,7 +217,7 @@ def test_a_start_is_told_with_its_lag_where_the_end_is_known() -> None:
     serving(story)
 
 
-def test_what_is_in_flight_is_told_to_who_asks_for_it_and_may_see_the_topic() -> None:
+def test_records_in_flight_are_returned_on_request_to_clients_that_may_see_the_topic() -> None:
     view = WindowView(10, 14, 3, 2, 0, 0, 0, 0, 5, 1_000, None, [RangeView(10, 12, 4, 1, "m", 500)], [])
     asked: list[SharePartitionKey] = []
 

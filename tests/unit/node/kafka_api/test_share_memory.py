@@ -16,7 +16,7 @@ async def fill(world: ShareWorld) -> None:
     assert world.shares.used_bytes > LED_BYTES + 20 * RANGE_BYTES
 
 
-def test_without_memory_what_was_released_is_given_again_and_nothing_new_until_some_is_done_with() -> None:
+def test_without_memory_released_records_are_delivered_again_and_no_new_ones_until_some_are_done() -> None:
     async def story(world: ShareWorld) -> None:
         world.own["ottla.share.retry.backoff.ms"] = "20"
         world.create_topic()

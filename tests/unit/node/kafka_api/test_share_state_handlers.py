@@ -186,7 +186,7 @@ def test_the_coordinator_of_a_share_partition_is_found_and_its_topic_created() -
     assert find([KEY.coordinator_key, key_of(partition=1).coordinator_key]) == [(0, 1, "here", 9092)] * 2
 
 
-def test_keys_that_are_none_are_refused() -> None:
+def test_invalid_keys_are_rejected() -> None:
     assert find(["g", "", f"g:{'A' * 22}:x"]) == [(ErrorCode.INVALID_REQUEST, -1, "", -1)] * 3
 
 
@@ -194,7 +194,7 @@ def test_before_version_6_there_are_no_such_keys() -> None:
     assert find([KEY.coordinator_key], 5) == [(ErrorCode.INVALID_REQUEST, -1, "", -1)]
 
 
-def test_who_may_not_act_for_the_cluster_is_told_nothing() -> None:
+def test_a_client_without_cluster_action_finds_no_share_coordinator() -> None:
     refused = find([KEY.coordinator_key], access=Refuses())
 
     assert refused == [(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, -1, "", -1)]

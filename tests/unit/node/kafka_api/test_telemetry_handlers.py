@@ -105,7 +105,7 @@ def test_a_subscription_is_made_listed_described_and_removed() -> None:
     run(story)
 
 
-def test_a_client_is_told_what_to_push() -> None:
+def test_a_client_gets_the_metrics_of_its_subscription() -> None:
     async def story(node: TelemetryNode) -> None:
         await node.alter("s", metrics="a.,b.", interval_ms="1000", match="client_id=cl.*")
 
@@ -125,7 +125,7 @@ def test_a_client_is_told_what_to_push() -> None:
 
 
 @pytest.mark.parametrize("compression", Compression)
-def test_what_a_client_pushes_is_shown(compression: Compression) -> None:
+def test_pushed_metrics_are_shown(compression: Compression) -> None:
     async def story(node: TelemetryNode) -> None:
         subscription = await node.ask(0, GetTelemetrySubscriptionsRequest())
 

@@ -152,7 +152,7 @@ TOLD = {
 
 @pytest.mark.parametrize("said", TOLD)
 @pytest.mark.parametrize(("version", "column"), [(3, 0), (9, 0), (10, 0), (11, 1), (12, 2), (13, 2)])
-def test_a_client_is_told_what_it_knows(said: str, version: int, column: int) -> None:
+def test_a_client_gets_an_error_that_its_version_knows(said: str, version: int, column: int) -> None:
     refused = refusal(ErrorCode[said], version)
 
     assert refused is not None and refused.code.name == TOLD[said][column]
@@ -162,7 +162,7 @@ def test_a_client_is_told_what_it_knows(said: str, version: int, column: int) ->
         )
 
 
-def test_yes_is_no_refusal() -> None:
+def test_no_error_of_the_coordinator_is_no_rejection() -> None:
     assert refusal(NONE, 12) is None
 
 
@@ -278,7 +278,7 @@ def test_of_two_first_batches_the_earlier_goes_first() -> None:
     play(story())
 
 
-def test_a_leader_that_is_none_any_more_when_the_answer_comes_takes_nothing() -> None:
+def test_a_leader_that_has_resigned_when_the_verdict_comes_appends_nothing() -> None:
     async def story() -> None:
         world = World()
         result = world.send(request((0, transactional())), 12)
@@ -364,7 +364,7 @@ def test_a_batch_without_a_sequence_is_refused_and_keeps_no_other_from_the_log()
     play(story())
 
 
-def test_bytes_that_are_no_batch_are_refused_as_ever() -> None:
+def test_bytes_that_are_not_a_batch_are_rejected() -> None:
     async def story() -> None:
         world = World()
         torn = bytearray(transactional())

@@ -141,7 +141,7 @@ def test_the_coordinator_is_found_and_its_topic_made(version: int) -> None:
     play(story)
 
 
-def test_there_is_no_coordinator_while_nobody_that_can_be_reached_leads() -> None:
+def test_there_is_no_coordinator_while_no_reachable_broker_leads() -> None:
     async def story(node: TxnNode) -> None:
         node.host(leader_epoch=1, leader=2)
         request = FindCoordinatorRequest(coordinator_keys=["x"], key_type=1)
@@ -151,7 +151,7 @@ def test_there_is_no_coordinator_while_nobody_that_can_be_reached_leads() -> Non
     serving(story)
 
 
-def test_a_coordinator_that_seems_to_have_fallen_is_waited_for_and_not_named_if_it_is_gone() -> None:
+def test_a_suspected_coordinator_is_waited_for_and_not_named_if_it_is_gone() -> None:
     async def story(node: TxnNode) -> None:
         request = FindCoordinatorRequest(coordinator_keys=["x"], key_type=1)
         (before,) = (await call(node, find_coordinator, 6, request)).coordinators
@@ -185,7 +185,7 @@ def test_a_producer_begins_and_its_successor_has_the_next_epoch(version: int) ->
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, EPOCH), (4, FENCED), (5, FENCED)])
-def test_who_names_an_old_epoch_is_fenced_in_words_it_knows(version: int, code: ErrorCode) -> None:
+def test_an_old_epoch_is_fenced_with_an_error_that_the_client_knows(version: int, code: ErrorCode) -> None:
     async def story(node: TxnNode) -> None:
         for _ in range(3):
             first = await producer(node)
@@ -209,7 +209,7 @@ def test_half_a_name_and_the_empty_id_are_refused_before_all_else() -> None:
     serving(story)
 
 
-def test_what_a_prepared_transaction_is_left_open_for() -> None:
+def test_keep_prepared_returns_the_ongoing_transaction() -> None:
     async def story(node: TxnNode) -> None:
         pair = await pair_of(node)
         assert await add(node, pair) == [0, 0]
@@ -238,7 +238,7 @@ def test_a_client_adds_partitions(version: int) -> None:
     serving(story)
 
 
-def test_one_partition_that_there_is_not_keeps_all_out() -> None:
+def test_one_unknown_partition_prevents_all_from_being_added() -> None:
     async def story(node: TxnNode) -> None:
         pair = await pair_of(node)
         assert await add(node, pair, 3, 0, 2) == [55, 3]
@@ -468,7 +468,7 @@ def test_very_many_filters_are_answered_beside_the_loop() -> None:
     serving(story)
 
 
-def test_trap_12_what_is_asked_of_another_node_or_too_early_is_told_so() -> None:
+def test_trap_12_requests_to_another_node_or_too_early_get_their_errors() -> None:
     async def story(node: TxnNode) -> None:
         await producer(node)
         node.host(leader_epoch=1, leader=2)
@@ -491,7 +491,7 @@ def test_trap_12_what_is_asked_of_another_node_or_too_early_is_told_so() -> None
     serving(story)
 
 
-def test_no_ids_to_give() -> None:
+def test_without_producer_ids_clients_retry() -> None:
     async def story(node: TxnNode) -> None:
         node.no_id = KafkaError(ErrorCode.NOT_CONTROLLER, "nobody leads")
         assert (await producer(node)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -499,7 +499,7 @@ def test_no_ids_to_give() -> None:
     serving(story)
 
 
-def test_who_matches_ids_asks_now_and_then_whether_to_go_on() -> None:
+def test_matching_ids_calls_pause_now_and_then() -> None:
     ids = [ListedTransaction(f"x-{number}", number, "Empty") for number in range(1_000)]
     asked = count()
 

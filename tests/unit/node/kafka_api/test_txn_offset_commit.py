@@ -164,7 +164,9 @@ def test_the_first_commit_of_a_transaction_asks_and_the_next_ones_do_not(version
 
 
 @pytest.mark.parametrize(("version", "is_asked"), [(version, version >= 5) for version in ALL_VERSIONS])
-def test_without_verification_only_those_are_asked_for_who_did_not_add(version: int, is_asked: bool) -> None:
+def test_without_verification_only_implicitly_added_commits_ask_the_coordinator(
+    version: int, is_asked: bool
+) -> None:
     world = World({"transaction.partition.verification.enable": "false"})
 
     assert world.play(lambda: world.commit(version)) == [[ErrorCode.NONE]]
@@ -187,7 +189,9 @@ def test_without_verification_only_those_are_asked_for_who_did_not_add(version: 
         (ErrorCode.NETWORK_EXCEPTION, 0, ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ],
 )
-def test_what_the_coordinator_refuses_is_refused(code: ErrorCode, version: int, told: ErrorCode) -> None:
+def test_a_commit_that_the_coordinator_rejects_is_rejected(
+    code: ErrorCode, version: int, told: ErrorCode
+) -> None:
     world = World()
     world.gate.code = code
 
@@ -222,7 +226,7 @@ def test_a_group_that_moves_while_it_is_asked_for_is_not_here() -> None:
     assert world.play(lambda: world.commit()) == [[ErrorCode.NOT_COORDINATOR]]
 
 
-def test_an_older_instance_is_fenced_before_anybody_is_asked() -> None:
+def test_an_older_instance_is_fenced_before_the_coordinator_is_asked() -> None:
     world = World()
 
     told = world.play(
@@ -243,7 +247,7 @@ def test_a_new_transaction_of_a_newer_epoch_asks_again() -> None:
 
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)
-def test_what_does_not_exist_is_said_to_be_so_and_nobody_is_asked(version: int) -> None:
+def test_unknown_partitions_get_an_error_and_no_coordinator_is_asked(version: int) -> None:
     world = World()
 
     unknown_partition, unknown_topic = world.play(

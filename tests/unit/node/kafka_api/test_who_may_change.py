@@ -259,7 +259,7 @@ def test_a_stranger_is_refused_every_api_for_administrators(api: ApiKey) -> None
 
 
 @pytest.mark.parametrize("api", [*READS, *FOR_EVERYBODY_BECAUSE], ids=lambda api: api.api_name)
-def test_nobody_else_asks_who_may_change_the_cluster(api: ApiKey) -> None:
+def test_apis_for_every_client_do_not_check_for_administrators(api: ApiKey) -> None:
     """The list of APIs for every client is wrong about an API whose handler rejects strangers."""
     source = inspect.getsource(import_module(f"ottla.node.kafka_api.{api.name.lower()}"))
 

@@ -52,7 +52,7 @@ def test_markers_are_written_in_the_order_in_which_they_are_asked_for(node: Mark
     assert node.markers() == [(8, 0, "commit"), (7, 0, "abort"), (9, 3, "commit")]
 
 
-def test_a_producer_is_named_once_and_its_last_marker_tells(node: MarkerNode) -> None:
+def test_a_producer_is_named_once_with_the_result_of_its_last_marker(node: MarkerNode) -> None:
     answer = node.ask(request(marker(7, epoch=5), marker(7, [T0, ("t", 1)], epoch=4)))
 
     assert [each.producer_id for each in answer.markers] == [7]
@@ -81,7 +81,7 @@ def test_each_partition_is_refused_for_itself(node: MarkerNode) -> None:
     ]
 
 
-def test_an_older_coordinator_and_an_older_producer_are_told_so(node: MarkerNode) -> None:
+def test_an_older_coordinator_and_an_older_producer_get_their_errors(node: MarkerNode) -> None:
     node.ask(request(marker(7, epoch=3, coordinator_epoch=5)))
 
     assert codes(node.ask(request(marker(7, epoch=2, coordinator_epoch=5)))) == {
@@ -93,14 +93,14 @@ def test_an_older_coordinator_and_an_older_producer_are_told_so(node: MarkerNode
 
 
 @pytest.mark.parametrize(("producer_id", "epoch"), [(-1, 0), (7, -1)])
-def test_a_marker_of_nobody_is_refused(node: MarkerNode, producer_id: int, epoch: int) -> None:
+def test_a_marker_without_a_producer_is_rejected(node: MarkerNode, producer_id: int, epoch: int) -> None:
     answer = node.ask(request(marker(producer_id, epoch=epoch)))
 
     assert codes(answer) == {(producer_id, "t", 0): ErrorCode.UNKNOWN_SERVER_ERROR}
     assert node.markers() == []
 
 
-def test_who_is_cut_off_writes_nothing(node: MarkerNode) -> None:
+def test_a_node_that_is_cut_off_writes_no_markers(node: MarkerNode) -> None:
     node.begin(7)
     node.is_cut_off = True
 
@@ -128,7 +128,7 @@ def test_a_marker_is_answered_when_it_is_committed(node: MarkerNode, is_large: b
     play(node, story)
 
 
-def test_what_is_written_again_is_answered_when_the_first_one_is_committed(node: MarkerNode) -> None:
+def test_a_repeated_marker_is_answered_when_the_first_one_is_committed(node: MarkerNode) -> None:
     node.create_topic("copied", replicas=(1, 2), isr=(1, 2))
     node.begin(7, "copied")
     again = request(marker(7, [("copied", 0)], epoch=1, version=2))
@@ -158,7 +158,7 @@ def test_a_leader_that_falls_meanwhile_says_so(node: MarkerNode) -> None:
     play(node, story)
 
 
-def test_a_peer_is_told_soon_what_is_not_committed_yet(
+def test_a_peer_soon_gets_a_timeout_for_markers_that_are_not_committed(
     node: MarkerNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ottla.node.kafka_api.write_txn_markers.PEER_WAIT_MS", 1)
@@ -212,7 +212,7 @@ def test_a_client_has_no_numbers(node: MarkerNode) -> None:
     }
 
 
-def test_a_marker_for_another_reign_is_not_written(node: MarkerNode) -> None:
+def test_a_marker_for_another_leader_epoch_is_not_written(node: MarkerNode) -> None:
     node.create_topic(partitions=2, leader_epoch=4)
 
     def told(leader_epoch: int) -> list[ErrorCode]:
@@ -298,7 +298,7 @@ def test_offsets_are_not_shown_before_the_marker_is_committed(node: MarkerNode) 
     play(node, story)
 
 
-def test_a_marker_stands_behind_the_commits_of_its_turn(node: MarkerNode) -> None:
+def test_a_marker_comes_after_the_commits_of_its_turn(node: MarkerNode) -> None:
     node.create_topic(OFFSETS)
 
     async def story() -> None:
