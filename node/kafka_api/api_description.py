@@ -14,7 +14,7 @@ from ottla.node.net.answers import Pending, Result, Run
 from ottla.node.services import Services
 from ottla.node.wire.request_limits import RequestLimits
 
-# A larger request is decoded and answered beside the loop, however few its elements.
+# A larger request is decoded and answered off the loop, however few its elements.
 SMALL_REQUEST_BYTES: Final = 131_072
 ANY_BYTES: Final = sys.maxsize  # for APIs that copy nothing but names
 
@@ -45,15 +45,15 @@ class RepeatedRequests(Protocol):
         result: Result[Any],
         prefix_bytes: int,
     ) -> None:
-        """Remember how a request began that the handler answered with this result."""
+        """Remember the beginning of a request that the handler answered with this result."""
         ...
 
 
 class Echo(NamedTuple):
-    """Copies elements of the request's array `source` (nested arrays after dots) to the response's `target`.
+    """A copy of elements from the request's array `source` into the response's `target`.
 
-    `names` are the fields that both have, or `SOURCE>TARGET`. For an array of plain values it is the name of
-    the field that gets the value.
+    Nested arrays follow after dots. `names` are the fields that both have, or `SOURCE>TARGET`. For an array
+    of plain values it is the name of the field that gets the value.
     """
 
     source: str

@@ -78,7 +78,7 @@ _RUN_HEADER = struct.Struct(">ihh")  # size, api_key, api_version
 _HEADER = struct.Struct(">hhi")  # api_key, api_version, correlation_id: in every version of the header
 _PREFIX = struct.Struct(">ii")  # size, correlation_id
 
-# A request with more elements is decoded and answered beside the loop, in turns with others. Decoding this
+# A request with more elements is decoded and answered off the loop, in turns with others. Decoding this
 # many takes some 5 ms; the usual requests of clients have fewer.
 SMALL_REQUEST_ELEMENTS = 4_096
 # The limit if each name must be authorized, which takes some 25 us for the first time. Requests of several
@@ -354,7 +354,7 @@ class Dispatcher:
         return services.metadata.image.scram_credentials
 
     def serve_peers(self, services: QuorumServices) -> None:
-        """Serve only peers until `serve_clients`; of clients one request a connection waits."""
+        """Serve only peers until `serve_clients`; one request per client connection waits."""
         self._quorum_services = services
 
     def serve_logins_of_peers(self) -> None:
@@ -435,7 +435,7 @@ class Dispatcher:
         position: int,
         began_cpu_s: float,
     ) -> Pending:
-        """Serve a request beside the loop; its body begins at `position`."""
+        """Serve a request off the loop; its body begins at `position`."""
         # The request of a node is carried out even if the connection ends.
         ends_with_client = route.description.changes_nothing and connection.info.peer_id == NO_PEER
         counters = cast(RequestCounters, context.counters)
@@ -473,7 +473,7 @@ class Dispatcher:
         counters: RequestCounters,
         room: Room | None,
     ) -> Answer:
-        """Decode, answer and free a large request beside the loop, each of which would block it."""
+        """Decode, answer and free a large request off the loop, each of which would block it."""
         began_s = monotonic_s()
         if route.of_cluster:
             try:

@@ -208,7 +208,7 @@ class FetchAnswer:
 
     @property
     def is_cold(self) -> bool:
-        """True if the last result of `locate` is incomplete because indexes must be read from disk first."""
+        """True if the result of `locate` is void because indexes must be read from disk first."""
         return bool(self._cold_reads)
 
     async def locate_cold(self, items: Sequence[FetchItem]) -> list[Located]:
@@ -300,7 +300,7 @@ class FetchAnswer:
         )
 
     def _redirected(self, item: FetchItem, partition: Partition, replica_id: int) -> Located:
-        """Return a response with a better replica to read from, and no records."""
+        """Return the answer for a partition that names a better replica and has no records."""
         log = partition.log
         data = PartitionData(
             partition_index=item.wanted.partition,
@@ -440,7 +440,7 @@ class FetchAnswer:
         return self._respond(located, contents)
 
     def _answer_bytes(self, located: Sequence[Located]) -> int:
-        """Return the size of the response as Apache Kafka counts it: with its length, but not its header."""
+        """Return the response's size as Apache Kafka counts it: its length, and all after its header."""
         session, version = self._session, self._context.api_version
         partitions = session.partitions if session is not None and self._is_incremental else {}
         told = []

@@ -70,7 +70,7 @@ MAX_CACHED_NAMES = 16
 
 
 class View(NamedTuple):
-    """The metadata, and the brokers that are up and that the client can reach: made once a response."""
+    """The metadata, and the brokers that are up and that the client can reach; computed once per response."""
 
     image: MetadataImage
     version: int

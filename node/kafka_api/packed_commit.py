@@ -28,7 +28,7 @@ FIRST_LEADER_EPOCH_VERSION: Final = 6
 FIRST_STATIC_VERSION: Final = 7
 FIRST_FLEXIBLE_VERSION: Final = 8
 FIRST_TOPIC_ID_VERSION: Final = 10
-MAX_ELEMENTS: Final = 4_096  # topics and partitions: a request with more is read beside the loop, in turns
+MAX_ELEMENTS: Final = 4_096  # topics and partitions: a request with more is read off the loop, in turns
 _ENTRY_BYTES: Final = 18
 # The length of the metadata, and the tag section after it, if both are empty or null.
 _NO_METADATA: Final = ((b"\x00", b"\x00"), (b"\xff", b"\xff"))

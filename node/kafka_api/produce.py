@@ -9,7 +9,7 @@ acks=0 is never answered: an error closes the connection, so that the client not
 If the leader has just gone down, a request waits for the metadata: its client may know before this node that
 this node is the next leader.
 
-A request is served in three steps. Batches that take long to check are opened beside the loop; in a
+A request is served in three steps. Batches that take long to check are opened off the loop; in a
 transaction the coordinator is asked if necessary (`transactional_produce`); then each batch is appended
 (`produce_append`). Requests that begin like an earlier one bypass this module (`repeated_produce`), unless
 they need one of the first two steps or are rejected.
@@ -121,7 +121,7 @@ async def _open_and_append(
     append: ProduceAppend,
     to_open: Sequence[tuple[Buffer, LogConfig]],
 ) -> Result[ProduceResponse]:
-    """Open and recompress batches beside the loop, which takes 0.1 s for 1 MB; then append them."""
+    """Open and recompress batches off the loop, which takes 0.1 s for 1 MB; then append them."""
     await append.open_all(to_open)
     return in_turns(_verified(services, context, request, append), is_large=context.is_large)
 

@@ -47,7 +47,7 @@ FLUSH_TIMEOUT_MS = 30_000
 # Smaller uncompressed batches are checked quickly whatever the topic's settings demand.
 MIN_LOOKED_AT_BYTES = 8 * 1024
 # The bytes of one request that are checked on the loop, in some two milliseconds at worst; the rest is
-# checked beside it. A compressed batch counts by the bytes that it may decompress to.
+# checked off it. A compressed batch counts by the bytes that it may decompress to.
 AT_ONCE_BYTES = 2 * 1024 * 1024
 # Limits for decompressing, checking and recompressing all batches of one request together: three times the
 # CPU time of one batch, and 8 GiB of decompressed bytes.

@@ -19,9 +19,9 @@ from ottla.node.wire.peer_api import PeerApi
 
 A = TypeVar("A")
 
-# The response to a larger request repeats only the beginnings of its names, and one with more elements gets
-# no response: a rejected request must not be echoed by the megabyte. Up to `ELEMENTS_AT_ONCE` elements are
-# repeated on the loop, more of them beside it.
+# If the request is larger, its response repeats only the beginnings of its names; if it has more elements,
+# there is no response. A rejected request must not be echoed by the megabyte. Up to `ELEMENTS_AT_ONCE`
+# elements are repeated on the loop, more of them off it.
 MAX_REPEATED_BYTES: Final = 65_536
 BEGINNING_BYTES: Final = 64
 MAX_REPEATED_ELEMENTS: Final = 65_536

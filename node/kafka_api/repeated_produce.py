@@ -1,12 +1,12 @@
 """Produce requests that begin like an earlier one: same client, acks, topic and partition, another batch.
 
-Half the cost of a small request was to decode the names and to encode the response that its producer had sent
-and received before. So the bytes before the batch (its *head*) are looked up in a table (`produce_heads`),
-and consecutive requests with one head in a connection's buffer are appended in one write and answered in one.
-There is no second codec. A head that is not in the table, a batch that is rejected, and the first batch of a
-transaction take the general path through `produce`. Both paths give the same response to the same bytes
-(`test_repeated_produce.py`): the conditions besides the batch that `ProduceAppend.partition` checks and that
-may change between two requests are checked here too.
+A producer sends the same names and receives nearly the same response again and again, and decoding and
+encoding them was half the cost of a small request. So the bytes before the batch (its *head*) are looked up
+in a table (`produce_heads`), and consecutive requests with one head in a connection's buffer are appended in
+one write and answered in one. There is no second codec. A head that is not in the table, a batch that is
+rejected, and the first batch of a transaction take the general path through `produce`. Both paths give the
+same response to the same bytes (`test_repeated_produce.py`): the conditions besides the batch that
+`ProduceAppend.partition` checks and that may change between two requests are checked here too.
 """
 
 import struct
@@ -177,7 +177,7 @@ class RepeatedProduces:
 
 
 def _needs_more_than_an_append(known: KnownHead, batch: memoryview, partition: Partition) -> bool:
-    """Return True if the batch must be opened beside the loop, or verified by its transaction coordinator."""
+    """Return True if the batch must be opened off the loop, or verified by its transaction coordinator."""
     if batch[ATTRIBUTES_POSITION] & TRANSACTIONAL_BIT:
         producer_id, producer_epoch = _producer(batch, PRODUCER_AT)
         if known.request.transactional_id is None or not partition.log.has_ongoing_transaction(

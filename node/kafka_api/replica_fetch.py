@@ -188,7 +188,7 @@ class ReplicaFetch:
         wanted = fed.item.wanted
         epoch, offset = wanted.last_fetched_epoch, wanted.fetch_offset
         if epoch < 0 or (epoch == partition.leader_epoch and offset <= partition.log.log_end_offset):
-            return None  # the leader of this epoch wrote what the follower has
+            return None  # the follower's last batch was written in this epoch, by this leader
         found = partition.diverging_epoch(offset, epoch)
         return (
             None if found is None else EpochEndOffset(epoch=found.leader_epoch, end_offset=found.end_offset)
@@ -217,9 +217,9 @@ class ReplicaFetch:
         return located, has_failure or 0 < self._min_bytes <= total_bytes or self._min_bytes <= 0
 
     def _locate(self, fed: FedPartition, remaining_bytes: int, minimum_one_batch: bool) -> Located | None:
-        """Return the data to send for a partition; None if there are none.
+        """Return the data to send for a partition, or None.
 
-        Then the partition is watched, or waits for its quota.
+        If there are none, the partition is watched, or waits for its quota.
         """
         item = fed.item
         wanted = item.wanted
@@ -232,7 +232,7 @@ class ReplicaFetch:
             if diverging is None:
                 partition.check_offset(wanted.fetch_offset)
                 if partition.isr is not fed.known_to:
-                    # A leader epoch that began after the follower's request does not know its offset yet.
+                    # This leader epoch began after the follower's request, and does not know its offset yet.
                     self._acknowledge(fed)
                 if wanted.fetch_offset == log.log_end_offset:
                     fed.watch()

@@ -71,7 +71,7 @@ class RequestCharge:
         self._mutated_ms = max(self._mutated_ms, throttle_ms)
 
     def most_fetched_bytes(self) -> int | None:
-        """Return the most bytes of a fetch response that may escape throttling; None without a quota."""
+        """Return the size above which a fetch response is throttled for certain; None without a quota."""
         return self._quotas.fetched.most_at_once(self._principal, self._client_id)
 
     def fetched(self, size_bytes: int) -> int:

@@ -45,7 +45,7 @@ class Route(NamedTuple):
     has_error_code: bool  # a response may be an error as a whole
     counters: RequestCounters
     follower_counters: RequestCounters | None  # for Fetch: requests of followers, which both counters count
-    small_bytes: int  # a larger request is decoded and answered beside the loop
+    small_bytes: int  # a larger request is decoded and answered off the loop
     description: ApiDescription
     of_cluster: tuple[AclOperation, ...]  # the rights on the cluster; a client needs one of them
     changes: Changes | None  # the changes of the cluster for the audit log

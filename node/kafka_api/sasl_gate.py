@@ -1,6 +1,6 @@
 """Logins by SASL: the requests that a connection of a SASL listener may send until its client has logged in.
 
-    VERSIONS      ApiVersions, followed by, or instead, SaslHandshake
+    VERSIONS      ApiVersions, or SaslHandshake at once
     HANDSHAKE     SaslHandshake
     MECHANISM     SaslHandshake, of a client that logs in again
     TOKENS        SaslAuthenticate, or tokens without a header after version 0 of SaslHandshake

@@ -219,9 +219,9 @@ def _bounds(asked: _Request) -> tuple[int, int]:
 def _rotated(
     wanted: Mapping[TopicIdPartition, CachedPartition], epoch: int
 ) -> Mapping[TopicIdPartition, CachedPartition]:
-    """Start with another partition in each epoch of a session, so that each one is first now and then.
+    """Return the partitions, starting with another one in each epoch, so that each is first now and then.
 
-    If there are very many, some are returned, and the next ones in the next epoch.
+    If there are very many, some of them are returned, and the next ones in the next epoch.
     """
     if len(wanted) < 2 or epoch < 1:
         return wanted if len(wanted) <= MAX_LOOKED_AT else dict(islice(wanted.items(), MAX_LOOKED_AT))
@@ -262,7 +262,7 @@ def _respond(
         data = partitions.setdefault(
             place.partition, PartitionData(partition_index=place.partition, records=b"")
         )
-        # The objects are not shared until the response is sent.
+        # The response may be changed until it is sent.
         data.acknowledge_error_code = refusal.error  # type: ignore[misc]
         data.acknowledge_error_message = refusal.message  # type: ignore[misc]
     if asked.request.share_session_epoch == FINAL_EPOCH:
