@@ -371,7 +371,7 @@ def test_the_table_is_apache_kafkas_range_by_range() -> None:
     assert api_versions.unsupported_version().error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_a_large_answer_is_built_and_written_beside_the_loop(dispatcher: Dispatcher) -> None:
+def test_a_large_answer_is_built_and_written_off_the_loop(dispatcher: Dispatcher) -> None:
     threads: list[int] = []
 
     def make() -> ListGroupsResponse:
@@ -462,7 +462,7 @@ def test_a_client_id_that_is_too_long_is_refused(dispatcher: Dispatcher) -> None
     assert refused.error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_a_large_request_with_a_long_id_is_refused_beside_the_loop(dispatcher: Dispatcher) -> None:
+def test_a_large_request_with_a_long_id_is_refused_off_the_loop(dispatcher: Dispatcher) -> None:
     groups = ["g" * 1_000] * (SMALL_REQUEST_BYTES // 1_000) + [LONG]
     pending = dispatcher.serve(PEER, frame(ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=groups)))
     assert isinstance(pending, Pending)

@@ -103,7 +103,7 @@ def test_readers_of_committed_records_see_no_open_transactions(world: ReplicaWor
     assert [list_one(world, one, isolation_level=1).offset for one in asked] == [1, -1, -1]
 
 
-def test_batches_are_opened_beside_the_loop(world: ReplicaWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_opened_off_the_loop(world: ReplicaWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world.create_topic(leader_epoch=3)
     start = world.clock.now_ms()
     world.append(count=2)

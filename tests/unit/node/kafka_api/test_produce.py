@@ -363,7 +363,7 @@ def tiny_records(count: int, codec: Compression) -> bytearray:
         (b"\0" * 9000, {"compression_type": "zstd"}, False),
     ],
 )
-def test_only_slow_batches_are_opened_and_checked_beside_the_loop(
+def test_only_slow_batches_are_opened_and_checked_off_the_loop(
     world: ReplicaWorld, records: bytes, settings: dict[str, Any], expected: bool
 ) -> None:
     world.create_topic(config=LogConfig(**settings))
@@ -373,7 +373,7 @@ def test_only_slow_batches_are_opened_and_checked_beside_the_loop(
     assert bool(at_once(append.steps_to_open(asked))) is expected
 
 
-def test_of_a_request_with_much_to_check_the_rest_is_checked_beside_the_loop(world: ReplicaWorld) -> None:
+def test_of_a_request_with_much_to_check_the_rest_is_checked_off_the_loop(world: ReplicaWorld) -> None:
     world.create_topic(partitions=30)
     one = tiny_records(10_000, Compression.NONE)
     data = [PartitionProduceData(index=index, records=bytes(one)) for index in range(30)]
@@ -385,7 +385,7 @@ def test_of_a_request_with_much_to_check_the_rest_is_checked_beside_the_loop(wor
     assert len(at_once(append.steps_to_open(asked))) == 30 - on_the_loop
 
 
-def test_batches_of_a_request_with_very_many_partitions_are_opened_beside_the_loop_too(
+def test_batches_of_a_request_with_very_many_partitions_are_opened_off_the_loop_too(
     loop: asyncio.AbstractEventLoop, world: ReplicaWorld
 ) -> None:
     world.create_topic(config=LogConfig(compression_type="lz4"))

@@ -228,7 +228,7 @@ def test_a_topic_may_stamp_its_batches(version: int) -> None:
     assert len(quick.heads) == 1
 
 
-def test_a_large_batch_is_opened_beside_the_loop_also_where_the_head_is_known() -> None:
+def test_a_large_batch_is_opened_off_the_loop_also_where_the_head_is_known() -> None:
     node = Node(9, is_general=False, config=LogConfig(compression_type="gzip"))
     node.send(frame(9, batch()))
     assert len(node.heads) == 1

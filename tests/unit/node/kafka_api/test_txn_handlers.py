@@ -451,7 +451,7 @@ def test_transactions_are_listed(version: int) -> None:
     serving(story)
 
 
-def test_very_many_filters_are_answered_beside_the_loop() -> None:
+def test_very_many_filters_are_answered_off_the_loop() -> None:
     states = sorted(f"state-{number}" for number in range(10_000))
 
     async def story(node: TxnNode) -> None:
