@@ -350,7 +350,7 @@ class Dispatcher:
     def scram_credentials(self) -> Mapping[ScramKey, ScramCredential]:
         """Return the credentials from the metadata on this node; the mapping is immutable."""
         services = self._services or self._quorum_services
-        assert services is not None, "logins are held until it is there"
+        assert services is not None, "logins wait until the metadata are loaded"
         return services.metadata.image.scram_credentials
 
     def serve_peers(self, services: QuorumServices) -> None:
@@ -382,7 +382,7 @@ class Dispatcher:
 
     @property
     def _administrators(self) -> Administrators:
-        assert self._services is not None, "clients are held until it is there"
+        assert self._services is not None, "clients wait until the services exist"
         return self._services.administrators
 
     def _handle(self, route: Route, context: RequestContext, request: object) -> Result[object]:

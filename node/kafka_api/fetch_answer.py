@@ -535,7 +535,7 @@ def _read_indexes(reads: Sequence[ColdRead]) -> None:
 
 def slice_of(one: Located) -> FileSlice:
     """Return the slice of the log that is sent for a located partition."""
-    assert one.found is not None, "only what was found has a size"
+    assert one.found is not None, "only located records have a size"
     return one.found.slice
 
 

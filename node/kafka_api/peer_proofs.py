@@ -84,7 +84,7 @@ class PeerProofs:
                 )
                 return response
             if request.step != PROVE or challenge is None:
-                raise CloseConnection("a message of a peer's handshake came out of order")
+                raise CloseConnection("a peer sent a message of its handshake out of order")
             peer = check_proof(request, challenge, secret=gate.secret)
         except KafkaError as error:
             host = connection.info.client_host
@@ -128,7 +128,7 @@ class PeerProofs:
             connection.act_for(act_for.check_caller(request, challenge, acting))
         except KafkaError as error:
             host = connection.info.client_host
-            said = "A client at %s that says it is a node was rejected: %s"
+            said = "A client at %s that claims to be a node was rejected: %s"
             self._lines.tell(logging.WARNING, host, said, host, error.detail)
             self._audit.failed_login("", host, connection.info.listener_name, PEER_MECHANISM, error.detail)
             return ActForResponse(error_code=error.code, error_message=error.detail)

@@ -71,6 +71,6 @@ def _opened(compression: Compression, data: bytes, max_bytes: int) -> bytes | by
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
             raise KafkaError(
                 ErrorCode.TELEMETRY_TOO_LARGE,
-                f"The metrics have more than telemetry.max.bytes, {max_bytes}, when they are decompressed.",
+                f"The decompressed metrics are larger than telemetry.max.bytes, {max_bytes}.",
             ) from None
         raise KafkaError(ErrorCode.INVALID_RECORD, error.detail) from None

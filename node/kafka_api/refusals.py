@@ -82,7 +82,7 @@ def by_element(
         decode = cutting_decoder(api, version, BEGINNING_BYTES)
     request, _ = decode(frame, position, max_elements)
     if api is ApiKey.PRODUCE and not request.acks:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "it is not acknowledged, and nobody waits for an answer")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "with acks=0 it has no response for the error")
     cls = codec.response_class(api)
     fields = {field.name: field for field in schema_of(cls).plain_fields(version)}
     made = _error_fields(fields.values(), error)

@@ -80,7 +80,7 @@ def make_route(
     given = quorum_services if described.is_served_early else services
     repeated = None
     if described.repeated_of is not None:
-        assert services is not None, "clients are held until it is there"
+        assert services is not None, "clients wait until the services exist"
         repeated = described.repeated_of(services, version, counters.of(key.api_name, version))
     fields = schema_of(response_class).plain_fields(version)
     return Route(
@@ -104,4 +104,4 @@ def make_route(
 
 
 def _no_handler(services: object, context: RequestContext, request: Any) -> Result[Any]:
-    raise AssertionError("a handshake concerns the connection, which handlers do not see")
+    raise AssertionError("the dispatcher itself answers the proofs of nodes")

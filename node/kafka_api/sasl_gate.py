@@ -218,7 +218,7 @@ class SaslGate:
         if login.state is State.TOKENS and login.is_raw:
             return self._take_token(login, bytes(frame), None)
         if len(frame) < 8:
-            raise CloseConnection("before its login it sent bytes that are not a Kafka request")
+            raise CloseConnection("the client sent bytes before its login that are not a Kafka request")
         if login.state is State.OTHER:
             return self._refuse_other_mechanism(login, frame)
         (key,) = _KEY.unpack_from(frame)
@@ -258,7 +258,7 @@ class SaslGate:
                 error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=enabled
             )
             # Other text may be a value from the wrong place of a client's settings, even a password.
-            named = mechanism if _MECHANISM.fullmatch(mechanism) else "of no such name"
+            named = mechanism if _MECHANISM.fullmatch(mechanism) else "with an invalid name"
             return self._failed(
                 login, self._dispatcher.answer(read, refused), f"Unsupported SASL mechanism {named}"
             )
@@ -478,10 +478,10 @@ class SaslGate:
         info = connection.info
         said = "The login of connection %s failed."
         _lines.tell(logging.ERROR, info.client_host, said, info.connection_id, error=error)
-        raise CloseConnection("its login failed by a fault of this node")
+        raise CloseConnection("its login failed because of an internal error of this node")
 
 
-_LEFT: Final = "the client left before its login had ended"
+_LEFT: Final = "the client disconnected during its login"
 _TOO_MANY_WAIT: Final = CloseConnection("too many logins wait for their passwords to be checked")
 
 
@@ -493,7 +493,7 @@ def _respond(exchange: Exchange, token: bytes) -> object:
         return kept(error)
     except Exception as error:
         _lines.tell(logging.ERROR, "", "A SASL mechanism failed.", error=error)
-        return SaslError("a fault of this node")
+        return SaslError("an internal error of this node")
 
 
 def _settle(done: "asyncio.Future[None]") -> None:
