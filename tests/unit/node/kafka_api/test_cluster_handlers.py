@@ -123,7 +123,7 @@ def test_the_preferred_replica_leads_again(version: int) -> None:
     run(story)
 
 
-def test_a_partition_is_on_its_way_until_it_is_there() -> None:
+def test_a_reassignment_is_ongoing_until_the_new_replica_is_in_sync() -> None:
     async def story() -> None:
         node = await cluster()
         await create(node, "t", 0)
@@ -263,7 +263,7 @@ def test_a_history_is_returned_to_clients_that_send_the_tag() -> None:
     run(story)
 
 
-def test_a_broker_that_is_gone_can_be_forgotten() -> None:
+def test_a_broker_that_is_gone_can_be_unregistered() -> None:
     async def story() -> None:
         node = await cluster()
         await come_up(node, 3, unfence=False)

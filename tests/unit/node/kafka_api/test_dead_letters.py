@@ -193,7 +193,7 @@ def last_write(world: ShareWorld) -> WriteState:
     return world.persister.written[-1]
 
 
-def test_rejected_records_have_their_letters_and_are_archived_then() -> None:
+def test_rejected_records_are_archived_once_their_letters_are_written() -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
 
@@ -235,7 +235,7 @@ def test_letters_have_the_contents_of_the_records_if_the_group_wants_them() -> N
     tell(story, **{"errors.deadletterqueue.copy.record.enable": "true"})
 
 
-def test_the_last_lock_that_ends_has_its_letter_too() -> None:
+def test_a_record_whose_last_lock_expires_has_a_letter_too() -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         await world.acknowledge("m1", 3, [(0, 3, [RELEASE])])
@@ -253,7 +253,7 @@ def test_the_last_lock_that_ends_has_its_letter_too() -> None:
     tell(story, **{"share.delivery.count.limit": "2", "share.record.lock.duration.ms": "15000"})
 
 
-def test_a_topic_that_is_missing_is_created_where_the_cluster_lets() -> None:
+def test_a_missing_dead_letter_topic_is_created_if_the_cluster_allows_it() -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         letters.may_create = True
 
@@ -385,7 +385,7 @@ def test_a_recreated_topic_gets_the_letters_for_the_deleted_one() -> None:
     tell(story)
 
 
-def test_batches_are_as_small_as_the_topic_wants_them() -> None:
+def test_batches_respect_the_limit_of_the_dead_letter_topic() -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         small = LogConfig(errors_deadletterqueue_group_enable=True, max_message_bytes=400)
         world.create_topic("dlq.t", config=small)
@@ -412,7 +412,7 @@ def test_a_topic_that_accepts_no_letter_at_all_delays_no_other(max_message_bytes
     tell(story)
 
 
-def test_a_coordinator_that_is_away_is_asked_until_it_answers() -> None:
+def test_requests_to_an_unavailable_coordinator_are_retried() -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         world.persister.goes_on.clear()
@@ -536,7 +536,7 @@ def test_share_partitions_whose_letters_go_to_one_partition_make_attempts_togeth
     tell(story)
 
 
-def test_one_batch_that_its_leader_cannot_take_costs_no_other_its_attempts() -> None:
+def test_a_batch_that_its_leader_rejects_costs_other_batches_no_attempts() -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         many = world.create_topic("many", partitions=9).topic_id
@@ -624,7 +624,7 @@ def test_the_reason_why_letters_are_not_written_is_logged_until_one_is() -> None
     tell(story)
 
 
-def test_letters_count_as_lost_when_they_are_given_up_and_with_the_setting_it_is_forgotten() -> None:
+def test_letters_given_up_count_as_lost_until_the_setting_is_removed() -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         led = world.shares.share_partitions[world.key()]
@@ -714,7 +714,7 @@ def test_a_member_that_joins_while_letters_are_owed_has_the_state_read_again(par
     tell(story)
 
 
-def test_nothing_is_tried_while_a_rejection_is_being_written() -> None:
+def test_no_letter_is_sent_while_a_rejection_is_being_written() -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         world.persister.goes_on.clear()
@@ -771,7 +771,7 @@ def test_a_cluster_at_a_level_without_dead_letters_logs_the_records_that_it_arch
         tell(story)
 
 
-def test_a_lock_that_ends_is_counted_where_the_cluster_has_no_dead_letters() -> None:
+def test_an_expired_lock_is_counted_if_the_cluster_has_no_dead_letters() -> None:
     async def story(world: ShareWorld, letters: Letters) -> None:
         world.has_dead_letters = False
         await world.acknowledge("m1", 3, [(0, 3, [RELEASE])])

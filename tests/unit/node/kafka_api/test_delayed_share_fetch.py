@@ -64,7 +64,7 @@ def delete_what_waits(world: ShareWorld) -> None:
         (delete_what_waits, [(11, 11, 1)]),
     ],
 )
-def test_where_too_many_wait_it_is_noticed_that_the_topic_has_changed(
+def test_with_too_many_waiting_records_a_change_of_the_topic_takes_effect(
     change: Callable[[ShareWorld], None], expected: list[tuple[int, int, int]]
 ) -> None:
     async def story(world: ShareWorld) -> None:
@@ -123,7 +123,7 @@ def test_a_fetch_waiting_for_a_full_partition_is_woken_when_another_member_finds
 
 
 @pytest.mark.parametrize(("max_records", "first"), [(1_000, [(100, 100, 1)]), (35, [])])
-def test_of_a_batch_with_very_many_delayed_records_some_are_read_at_a_time(
+def test_very_many_delayed_records_of_a_batch_are_read_some_at_a_time(
     max_records: int, first: list[tuple[int, int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery_delay, "WALKED_AT_ONCE", PIECE)
@@ -158,7 +158,7 @@ def test_of_a_batch_with_very_many_delayed_records_some_are_read_at_a_time(
     play(story)
 
 
-def test_due_times_are_read_up_to_as_many_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_most_as_many_due_times_are_read_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery_delay, "WALKED_AT_ONCE", PIECE)
     records = [(b"key", b"value", 0, [("ottla.deliver.at", b"1000")])] * 100
     content = build_batch(records, base_offset=0)
@@ -169,7 +169,7 @@ def test_due_times_are_read_up_to_as_many_as_there_is_room_for(monkeypatch: pyte
     assert (found.last_offset, sum(len(piece.offsets) for piece in found.due_times)) == (29, 30)
 
 
-def test_a_member_that_takes_one_record_at_a_time_does_not_pass_over_one_at_a_time(
+def test_a_member_that_acquires_single_records_skips_many_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     attempts = 0

@@ -192,7 +192,7 @@ def test_a_client_that_reached_another_cluster_starts_over_kip_1242(
     assert answer(dispatcher, versions_request(5, **fields), 18, 5).error_code == code
 
 
-def test_bytes_behind_a_request_are_accepted(dispatcher: Dispatcher) -> None:
+def test_bytes_after_a_request_are_accepted(dispatcher: Dispatcher) -> None:
     request = frame(
         18, 3, ApiVersionsRequest(client_software_name="t", client_software_version="1"), b"\0\0\0"
     )
@@ -222,7 +222,7 @@ def test_invalid_requests_close_the_connection(dispatcher: Dispatcher, request_b
         dispatcher.serve(PEER, memoryview(request_bytes))
 
 
-def test_an_error_is_answered_where_the_response_has_room(
+def test_an_error_is_answered_if_the_response_has_a_field_for_it(
     dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -248,7 +248,9 @@ def test_an_error_is_answered_where_the_response_has_room(
         dispatcher.fail(PEER, no_room, error.value)
 
 
-def test_a_handler_may_answer_later_twice(dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_delayed_answer_of_a_handler_may_be_delayed_again(
+    dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def nothing() -> None: ...
 
     first, second = nothing(), nothing()
@@ -278,7 +280,7 @@ def test_a_body_that_is_kept_ready_gets_its_header(
     assert answer(dispatcher, frame(16, 4, ListGroupsRequest()), 16, 4).error_code == 5
 
 
-def test_a_request_with_very_many_elements_gives_way_to_others(dispatcher: Dispatcher) -> None:
+def test_a_request_with_very_many_elements_shares_the_loop(dispatcher: Dispatcher) -> None:
     count = 2 * dispatch.SMALL_REQUEST_ELEMENTS
     topics = [OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition()] * count)]
     request = frame(23, 4, OffsetForLeaderEpochRequest(topics=topics))
@@ -433,7 +435,7 @@ def test_a_small_request_may_delete_a_group_from_before_the_limit(dispatcher: Di
     assert seen_by_handler(dispatcher, ApiKey.DELETE_GROUPS, 2, request) == [request]
 
 
-def test_ids_from_before_the_limit_are_refused_where_they_are_many(dispatcher: Dispatcher) -> None:
+def test_many_ids_from_before_the_limit_are_rejected(dispatcher: Dispatcher) -> None:
     request = DeleteGroupsRequest(groups_names=["x" * 32_767] * 2 + ["y"])
 
     pending = dispatcher.serve(PEER, frame(ApiKey.DELETE_GROUPS, 2, request))

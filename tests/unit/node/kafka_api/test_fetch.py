@@ -178,7 +178,7 @@ def test_an_offset_out_of_range_shows_no_offsets(world: ReplicaWorld, offset: in
     assert data.records == b""
 
 
-def test_the_first_batch_goes_out_however_large(world: ReplicaWorld) -> None:
+def test_the_first_batch_is_sent_however_large(world: ReplicaWorld) -> None:
     world.create_topic(partitions=2)
     for index in (0, 1):
         world.append(index=index)
@@ -266,7 +266,7 @@ def test_leader_epochs_are_checked(world: ReplicaWorld, epoch: int, code: ErrorC
 @pytest.mark.parametrize(
     ("is_told", "code"), [(True, ErrorCode.NONE), (False, ErrorCode.UNKNOWN_LEADER_EPOCH)]
 )
-def test_an_epoch_that_the_metadata_do_not_have_yet_is_waited_for_a_moment(
+def test_a_fetch_waits_a_moment_for_metadata_with_its_epoch(
     world: ReplicaWorld, is_told: bool, code: ErrorCode
 ) -> None:
     world.create_topic(leader_epoch=5)
@@ -562,7 +562,7 @@ def test_a_fetch_waiting_for_committed_records_is_not_woken_by_uncommitted_ones(
     assert size_of(data) > 2 * BATCH_BYTES
 
 
-def test_the_wait_has_an_end(world: ReplicaWorld, loop: asyncio.AbstractEventLoop) -> None:
+def test_a_wait_ends_after_max_wait_ms(world: ReplicaWorld, loop: asyncio.AbstractEventLoop) -> None:
     world.create_topic()
 
     (data,) = wait(world, loop, request(want(), max_wait_ms=1))
@@ -570,7 +570,7 @@ def test_the_wait_has_an_end(world: ReplicaWorld, loop: asyncio.AbstractEventLoo
     assert (data.error_code, data.records) == (0, b"")
 
 
-def test_a_topic_that_goes_wakes_a_fetch(world: ReplicaWorld, loop: asyncio.AbstractEventLoop) -> None:
+def test_a_deleted_topic_wakes_a_fetch(world: ReplicaWorld, loop: asyncio.AbstractEventLoop) -> None:
     world.create_topic()
 
     (data,) = wait(world, loop, request(want(), max_wait_ms=60_000), lambda: world.delete_topic("t"))
@@ -586,7 +586,7 @@ def test_a_fetch_of_nothing_does_not_wait(world: ReplicaWorld) -> None:
     assert send(world, request(max_wait_ms=60_000)).responses == []
 
 
-def test_a_client_that_goes_leaves_nothing_behind(
+def test_a_client_that_disconnects_leaves_nothing_behind(
     world: ReplicaWorld, loop: asyncio.AbstractEventLoop
 ) -> None:
     world.create_topic()

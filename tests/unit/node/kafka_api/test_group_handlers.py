@@ -353,7 +353,7 @@ def logged(node: GroupNode) -> list[bytes]:
 @pytest.mark.parametrize("version", range(2, 11))
 @pytest.mark.parametrize("has_members", [False, True])
 @pytest.mark.parametrize("partitions", [[0, 1] * 4, [0, 1] * 70, [0, 1, 9] * 5], ids=["some", "many", "odd"])
-def test_commits_that_are_read_by_columns_are_as_any_others(
+def test_commits_that_are_read_by_columns_have_the_same_effect(
     version: int, has_members: bool, partitions: list[int]
 ) -> None:
     async def story(node: GroupNode) -> None:
@@ -438,7 +438,7 @@ def test_fetching_the_offsets_of_one_group(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 8))
-def test_errors_of_a_fetch_stand_in_the_partitions_at_version_1_kafka_19246(version: int) -> None:
+def test_errors_of_a_fetch_are_in_the_partitions_at_version_1_kafka_19246(version: int) -> None:
     async def story(node: GroupNode) -> None:
         request = OffsetFetchRequest(
             group_id="g", topics=[OffsetFetchRequestTopic(name="flights", partition_indexes=[0])]
@@ -455,7 +455,7 @@ def test_errors_of_a_fetch_stand_in_the_partitions_at_version_1_kafka_19246(vers
 
 
 @pytest.mark.parametrize("version", [1, 7, 8, 10])
-def test_a_fetch_that_waits_too_long_for_the_replicas_is_sent_to_look_again(version: int) -> None:
+def test_a_fetch_that_waits_too_long_for_the_replicas_looks_up_the_coordinator_again(version: int) -> None:
     """handleOffsetFetchException: consumers before 3.9 do not expect COORDINATOR_NOT_AVAILABLE here."""
 
     async def story(node: GroupNode) -> None:

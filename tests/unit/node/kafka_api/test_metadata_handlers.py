@@ -89,7 +89,7 @@ def test_a_suspected_leader_is_waited_for_and_no_leader_is_returned_if_it_is_gon
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_all_topics_are_asked_for_with_null_and_in_version_0_with_nothing(version: int) -> None:
+def test_all_topics_are_requested_with_null_and_in_version_0_with_an_empty_list(version: int) -> None:
     everything = MetadataRequest(topics=[] if version == 0 else None)
 
     _, answer = ask((7, creation("a", "b")), (version, everything))
@@ -197,7 +197,7 @@ def test_authorized_operations_are_returned_on_request() -> None:
     assert twelve.topics[0].topic_authorized_operations == 3576
 
 
-def test_a_kept_answer_goes_when_the_metadata_change() -> None:
+def test_a_cached_response_is_dropped_when_the_metadata_change() -> None:
     answers = ask(
         (9, by_name("a")),
         (7, creation("a")),

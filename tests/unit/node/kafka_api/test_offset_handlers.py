@@ -72,7 +72,7 @@ def place(found: ListOffsetsPartitionResponse) -> tuple[int, int, int, int]:
     return found.error_code, found.timestamp, found.offset, found.leader_epoch
 
 
-def test_the_places_of_a_log(world: ReplicaWorld) -> None:
+def test_the_special_offsets_of_a_log(world: ReplicaWorld) -> None:
     world.create_topic(leader_epoch=3)
     start = world.clock.now_ms()
     for _ in range(3):
@@ -123,7 +123,7 @@ def test_batches_are_opened_off_the_loop(world: ReplicaWorld, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("times", [1, 5])
-def test_a_segment_that_goes_while_it_is_searched_is_no_failure_of_the_disk(
+def test_a_segment_deleted_during_a_search_is_not_a_disk_failure(
     world: ReplicaWorld, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     world.create_topic(leader_epoch=3)

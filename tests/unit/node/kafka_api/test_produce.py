@@ -318,7 +318,7 @@ def test_recompressing_a_batch_does_not_block_the_loop(
     assert [record.value for record in iterate_records(kept)] == [value, value]
 
 
-def test_of_batches_that_are_opened_beside_each_other_one_may_be_refused(
+def test_one_of_several_opened_batches_may_be_rejected(
     loop: asyncio.AbstractEventLoop, world: ReplicaWorld
 ) -> None:
     world.create_topic(partitions=2, config=LogConfig(compression_type="uncompressed"))
@@ -373,7 +373,7 @@ def test_only_slow_batches_are_opened_and_checked_off_the_loop(
     assert bool(at_once(append.steps_to_open(asked))) is expected
 
 
-def test_of_a_request_with_much_to_check_the_rest_is_checked_off_the_loop(world: ReplicaWorld) -> None:
+def test_batches_beyond_the_limit_of_the_loop_are_checked_off_it(world: ReplicaWorld) -> None:
     world.create_topic(partitions=30)
     one = tiny_records(10_000, Compression.NONE)
     data = [PartitionProduceData(index=index, records=bytes(one)) for index in range(30)]

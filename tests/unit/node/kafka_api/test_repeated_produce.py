@@ -283,7 +283,7 @@ def test_zstd_needs_version_7_also_where_the_head_is_known(version: int) -> None
 
 
 @pytest.mark.parametrize("version", [8, 13])
-def test_a_duplicate_is_known_as_one(version: int) -> None:
+def test_a_duplicate_is_recognized(version: int) -> None:
     first = frame(version, batch(2, producer_id=5, producer_epoch=0, base_sequence=0))
     second = frame(version, batch(2, producer_id=5, producer_epoch=0, base_sequence=2))
 
@@ -313,7 +313,7 @@ def test_with_acks_all_the_followers_are_waited_for() -> None:
 @pytest.mark.parametrize(
     "code", [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER]
 )
-def test_a_request_that_waits_is_answered_as_by_the_general_way(
+def test_a_request_that_waits_is_answered_as_by_the_general_path(
     version: int, acks: int, code: ErrorCode
 ) -> None:
     answers, waited = [], []
@@ -436,7 +436,7 @@ def test_consecutive_requests_are_served_at_once(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [5, 9, 13])
-def test_a_run_ends_where_there_is_something_to_say(version: int) -> None:
+def test_a_run_ends_at_a_batch_that_is_not_simply_appended(version: int) -> None:
     def idempotent(sequence: int) -> bytes:
         return frame(version, batch(producer_id=5, producer_epoch=0, base_sequence=sequence))
 
@@ -630,7 +630,7 @@ def test_a_long_transactional_id_is_not_remembered() -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_any_mixture_in_transactions_is_answered_as_by_the_general_way(seed: int) -> None:
+def test_any_mixture_in_transactions_is_answered_as_by_the_general_path(seed: int) -> None:
     chance = random.Random(seed)
     version = chance.choice([3, 8, 9, 11, 12, 13])
     quick, general = Transactional(version, is_general=False), Transactional(version, is_general=True)

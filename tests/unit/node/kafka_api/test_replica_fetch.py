@@ -112,7 +112,7 @@ def follower_of(partition: Partition) -> int:
     return partition.isr.followers[OTHER_ID].log_end_offset
 
 
-def test_a_follower_is_given_the_log_end_and_acknowledges_by_asking_on(world: ReplicaWorld) -> None:
+def test_a_follower_reads_to_the_log_end_and_acknowledges_with_its_next_fetch(world: ReplicaWorld) -> None:
     world.append()
     follower = Follower(world)
 
@@ -148,7 +148,7 @@ def test_a_forgotten_partition_is_not_returned(world: ReplicaWorld) -> None:
     assert world.partition("t", 1).watchers == []
 
 
-def test_partitions_take_turns_where_an_answer_is_full(world: ReplicaWorld) -> None:
+def test_partitions_take_turns_if_a_response_is_full(world: ReplicaWorld) -> None:
     for index in range(3):
         world.append(index=index)
     follower = Follower(world)
@@ -188,7 +188,7 @@ def test_an_older_epoch_is_fenced(world: ReplicaWorld) -> None:
     assert Follower(world).told(at(0, epoch=3))[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_a_broker_that_is_no_replica_as_far_as_is_known_tries_again(world: ReplicaWorld) -> None:
+def test_a_broker_that_is_not_yet_known_as_a_replica_retries(world: ReplicaWorld) -> None:
     world.create_topic(partitions=3, replicas=(NODE_ID,))
 
     assert Follower(world).told(at(0))[0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
@@ -215,7 +215,7 @@ def test_the_end_of_a_diverging_log_is_returned(world: ReplicaWorld) -> None:
     assert follower_of(world.partition()) == -1, "what it has is not what we have"
 
 
-def test_sessions_that_do_not_go_on_are_refused(world: ReplicaWorld) -> None:
+def test_invalid_session_epochs_of_followers_are_rejected(world: ReplicaWorld) -> None:
     follower = Follower(world)
     follower.told(at(0))
     follower.epoch += 1
@@ -338,7 +338,7 @@ def test_records_are_deleted_when_the_follower_has_deleted_too(
     loop.run_until_complete(story())
 
 
-def test_a_deletion_that_takes_too_long_says_how_far_it_is(
+def test_a_deletion_that_times_out_returns_the_low_watermark(
     world: ReplicaWorld, loop: asyncio.AbstractEventLoop
 ) -> None:
     async def story() -> None:

@@ -373,7 +373,7 @@ def test_after_version_0_of_the_handshake_tokens_have_no_header(client: Client) 
     assert client.principal == "User:anna" and client.is_served()
 
 
-def test_a_token_without_header_that_fails_is_answered_by_the_end(client: Client) -> None:
+def test_a_failed_token_without_a_header_closes_the_connection(client: Client) -> None:
     client.shake_hands(version=0)
     client.send(struct.pack(">i", 11) + b"\0anna\0wrong")
     assert not client.transport.is_closed
@@ -622,7 +622,7 @@ def test_a_client_that_has_logged_in_leaves_without_a_failure(client: Client) ->
     assert client.gate.counts.failed == 0 and not len(client.failures)
 
 
-def test_failures_of_an_address_wait_longer_and_are_refused_unseen_in_the_end(
+def test_failed_logins_of_an_address_are_delayed_longer_and_finally_rejected_unread(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     failures = FailedLogins()
@@ -694,7 +694,7 @@ def test_even_an_expired_login_may_be_renewed(limited: Client) -> None:
     assert limited.is_served()
 
 
-def test_between_two_logins_there_is_a_second(limited: Client) -> None:
+def test_there_is_at_least_a_second_between_two_logins(limited: Client) -> None:
     limited.wait(2)
     log_in(limited)
     limited.wait(0.5)

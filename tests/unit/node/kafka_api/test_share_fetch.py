@@ -256,7 +256,7 @@ def transact(world: ShareWorld, producer_id: int, outcome: ControlType | None) -
         ("read_committed", [(5, 5, 1), (6, 10, 1), (11, 11, 1)]),
     ],
 )
-def test_committed_readers_are_given_nothing_aborted_and_nothing_open(
+def test_committed_readers_get_no_aborted_and_no_open_transactions(
     isolation: str, expected: list[tuple[int, int, int]]
 ) -> None:
     async def story(world: ShareWorld) -> None:
@@ -366,9 +366,7 @@ class Rights:
         (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
     ],
 )
-def test_a_right_that_goes_while_a_fetch_waits_is_asked_for_again(
-    resource: ResourceType, error: ErrorCode
-) -> None:
+def test_a_right_is_checked_again_after_a_fetch_has_waited(resource: ResourceType, error: ErrorCode) -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
         await world.ready()
@@ -637,7 +635,7 @@ def test_acknowledgements_come_with_the_next_fetch() -> None:
         ([(0, 0, [RENEW])], 1, {"is_renew_ack": True}),
     ],
 )
-def test_acknowledgements_that_make_no_sense_are_refused(
+def test_invalid_acknowledgements_are_rejected(
     batches: list[tuple[int, int, list[int]]], version: int, fields: dict[str, Any]
 ) -> None:
     async def story(world: ShareWorld) -> None:
@@ -979,7 +977,7 @@ def test_a_deleted_topic_takes_its_share_partitions_along() -> None:
     play(story)
 
 
-def test_records_that_the_log_has_lost_are_passed_over() -> None:
+def test_records_that_the_log_has_lost_are_skipped() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
         await world.ready()
@@ -1022,7 +1020,7 @@ def test_a_client_over_its_quota_acquires_nothing() -> None:
     play(story)
 
 
-def test_without_memory_for_share_partitions_none_begins() -> None:
+def test_without_memory_no_share_partition_is_created() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic(partitions=2)
 
@@ -1136,7 +1134,7 @@ def test_records_that_are_not_in_memory_are_read_in_a_thread(max_wait_ms: int) -
     play(story)
 
 
-def test_a_group_is_named_in_the_state_that_is_asked_for() -> None:
+def test_the_state_is_requested_under_the_name_of_the_group() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
         await world.ready()

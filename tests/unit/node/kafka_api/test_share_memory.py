@@ -38,7 +38,7 @@ def test_without_memory_released_records_are_delivered_again_and_no_new_ones_unt
     play(story, limit_bytes=LED_BYTES + 20 * RANGE_BYTES)
 
 
-def test_without_memory_a_partition_of_which_nothing_is_in_flight_gives_one_batch() -> None:
+def test_without_memory_a_partition_with_nothing_in_flight_delivers_one_batch() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic(partitions=2)
         await world.ready("m1", 0, 1)

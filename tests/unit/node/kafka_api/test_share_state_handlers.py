@@ -57,7 +57,7 @@ def told(answer: Any) -> list[tuple[bytes, int, int]]:
     ]
 
 
-def test_a_state_begins_grows_is_read_and_goes() -> None:
+def test_a_state_is_initialized_written_read_and_deleted() -> None:
     async def story(node: ShareStateNode) -> None:
         await node.coordinators.coordinator_of(KEY.coordinator_key)
         begun = await ask(
@@ -106,7 +106,7 @@ def test_a_state_begins_grows_is_read_and_goes() -> None:
 
 
 @pytest.mark.parametrize("api", STATE_APIS, ids=lambda api: api.api_name)
-def test_a_request_that_says_nothing_is_answered_with_nothing(api: ApiKey) -> None:
+def test_an_empty_request_gets_an_empty_response(api: ApiKey) -> None:
     async def story(node: ShareStateNode) -> None:
         await node.coordinators.coordinator_of(KEY.coordinator_key)
 
@@ -145,7 +145,7 @@ def test_many_partitions_take_turns_and_are_all_answered() -> None:
     play(story)
 
 
-def test_where_this_node_coordinates_nothing_it_says_so() -> None:
+def test_a_node_that_coordinates_nothing_answers_not_coordinator() -> None:
     async def story(node: ShareStateNode) -> None:
         read = await ask(node, ApiKey.READ_SHARE_GROUP_STATE, [topic(1, {"partition": 0, "leader_epoch": 0})])
 
@@ -200,7 +200,7 @@ def test_a_client_without_cluster_action_finds_no_share_coordinator() -> None:
     assert refused == [(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, -1, "", -1)]
 
 
-def test_many_askers_create_the_topic_once() -> None:
+def test_concurrent_requests_create_the_topic_once() -> None:
     async def story(node: ShareStateNode) -> None:
         context = RequestContext(ApiKey.FIND_COORDINATOR, 6, 1, "node", CONNECTION)
         request = FindCoordinatorRequest(

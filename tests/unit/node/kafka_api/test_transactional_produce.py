@@ -290,7 +290,7 @@ def test_a_leader_that_has_resigned_when_the_verdict_comes_appends_nothing() -> 
     play(story())
 
 
-def test_a_batch_that_came_before_is_answered_again() -> None:
+def test_a_duplicate_batch_gets_the_first_response_again() -> None:
     """In the open transaction without asking the coordinator; after its end whatever it answers."""
 
     async def story() -> None:

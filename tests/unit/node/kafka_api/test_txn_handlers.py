@@ -195,7 +195,7 @@ def test_an_old_epoch_is_fenced_with_an_error_that_the_client_knows(version: int
     serving(story)
 
 
-def test_half_a_name_and_the_empty_id_are_refused_before_all_else() -> None:
+def test_half_a_producer_and_the_empty_id_are_rejected_first() -> None:
     async def story(node: TxnNode) -> None:
         invalid = ErrorCode.INVALID_REQUEST
         assert (await producer(node, producer_id=5)).error_code == invalid
@@ -322,7 +322,7 @@ def test_very_many_partitions_and_transactions_take_turns() -> None:
     serving(story)
 
 
-def test_a_leader_is_not_kept_waiting_for_markers_where_a_client_is() -> None:
+def test_a_client_waits_for_markers_and_a_leader_does_not() -> None:
     async def story(node: TxnNode) -> None:
         pair = await pair_of(node)
         await add(node, pair)
@@ -342,7 +342,7 @@ def test_a_leader_is_not_kept_waiting_for_markers_where_a_client_is() -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_offsets_of_a_group_are_a_partition_of_their_topic(version: int) -> None:
+def test_adding_offsets_of_a_group_adds_the_partition_that_stores_them(version: int) -> None:
     async def story(node: TxnNode) -> None:
         pair = await pair_of(node)
 

@@ -201,7 +201,7 @@ def test_a_commit_that_the_coordinator_rejects_is_rejected(
     assert world.batches() == []
 
 
-def test_a_transaction_that_ends_while_it_is_asked_for_gets_no_offsets() -> None:
+def test_a_transaction_that_ends_during_the_verification_gets_no_offsets() -> None:
     """KAFKA-12671: otherwise they would be pending for ever."""
     world = World()
 
@@ -214,7 +214,7 @@ def test_a_transaction_that_ends_while_it_is_asked_for_gets_no_offsets() -> None
     assert world.batches() == []
 
 
-def test_a_group_that_moves_while_it_is_asked_for_is_not_here() -> None:
+def test_a_group_that_moves_during_the_verification_answers_not_coordinator() -> None:
     world = World()
 
     def move() -> None:
@@ -264,7 +264,7 @@ def test_unknown_partitions_get_an_error_and_no_coordinator_is_asked(version: in
     ("version", "error"),
     [(5, ErrorCode.ILLEGAL_GENERATION), (6, ErrorCode.GROUP_ID_NOT_FOUND)],
 )
-def test_a_generation_of_no_group(version: int, error: ErrorCode) -> None:
+def test_the_error_of_a_generation_without_a_group(version: int, error: ErrorCode) -> None:
     world = World()
 
     assert world.play(
@@ -273,7 +273,7 @@ def test_a_generation_of_no_group(version: int, error: ErrorCode) -> None:
     ) == [[error], [ErrorCode.INVALID_GROUP_ID]]
 
 
-def test_a_request_that_names_nothing_is_answered_with_nothing() -> None:
+def test_a_request_without_topics_gets_an_empty_response() -> None:
     world = World()
 
     assert world.play(lambda: world.commit(partitions=())) == [[]]
@@ -283,14 +283,14 @@ def test_a_request_that_names_nothing_is_answered_with_nothing() -> None:
     ("version", "error"),
     [(1, ErrorCode.COORDINATOR_NOT_AVAILABLE), (2, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)],
 )
-def test_while_the_group_is_loaded(version: int, error: ErrorCode) -> None:
+def test_the_error_while_the_group_is_loading(version: int, error: ErrorCode) -> None:
     world = World()
     world.node.append(OFFSETS)
 
     assert world.play(lambda: world.commit(version)) == [[error]]
 
 
-def test_too_few_replicas() -> None:
+def test_the_error_with_too_few_replicas() -> None:
     world = World(replicas=(1, 2), isr=(1,), config=LogConfig(min_insync_replicas=2))
 
     assert world.play(world.commit) == [[ErrorCode.COORDINATOR_NOT_AVAILABLE]]
@@ -317,7 +317,7 @@ def test_a_copy_over_an_older_connection_does_not_take_the_group_back(version: i
     assert play(world.node, story) == [ErrorCode.NONE] * 2
 
 
-def test_a_copy_that_was_asked_for_meanwhile_is_late_all_the_same() -> None:
+def test_a_copy_that_was_verified_meanwhile_is_late_too() -> None:
     world = World()
 
     async def story() -> None:

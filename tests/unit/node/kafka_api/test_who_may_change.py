@@ -244,7 +244,7 @@ def codes_in(answer: Any) -> Counter[int]:
     return here + sum(map(codes_in, vars(answer).values()), Counter())
 
 
-def test_every_api_reads_or_is_for_administrators_or_for_everybody_with_a_reason() -> None:
+def test_every_api_reads_or_is_for_administrators_or_for_all_clients_with_a_reason() -> None:
     lists = (READS, frozenset(FOR_ADMINISTRATORS), frozenset(FOR_EVERYBODY_BECAUSE))
 
     assert sum(map(len, lists)) == len(frozenset().union(*lists)), "an API stands in two lists"
@@ -266,7 +266,7 @@ def test_apis_for_every_client_do_not_check_for_administrators(api: ApiKey) -> N
     assert "administrators.check" not in source
 
 
-def test_every_route_that_changes_something_is_for_administrators_or_for_everybody_with_a_reason() -> None:
+def test_every_route_that_changes_something_is_for_administrators_or_for_all_clients_with_a_reason() -> None:
     mutating = [route.operation_id for route in MUTATING]
 
     assert sorted(mutating) == sorted([*ROUTES_FOR_ADMINISTRATORS, *ROUTES_FOR_EVERYBODY_BECAUSE])

@@ -59,7 +59,7 @@ def test_a_producer_is_named_once_with_the_result_of_its_last_marker(node: Marke
     assert codes(answer) == {(7, "t", 0): ErrorCode.INVALID_PRODUCER_EPOCH, (7, "t", 1): ErrorCode.NONE}
 
 
-def test_nothing_to_do_is_answered_with_nothing(node: MarkerNode) -> None:
+def test_a_request_without_markers_gets_an_empty_response(node: MarkerNode) -> None:
     assert node.ask(request()).markers == []
 
 
@@ -145,7 +145,7 @@ def test_a_repeated_marker_is_answered_when_the_first_one_is_committed(node: Mar
     play(node, story)
 
 
-def test_a_leader_that_falls_meanwhile_says_so(node: MarkerNode) -> None:
+def test_a_leader_that_resigns_meanwhile_answers_with_an_error(node: MarkerNode) -> None:
     node.create_topic("copied", replicas=(1, 2), isr=(1, 2))
 
     async def story() -> None:
@@ -313,7 +313,7 @@ def test_a_marker_comes_after_the_commits_of_its_turn(node: MarkerNode) -> None:
     play(node, story)
 
 
-def test_while_a_groups_partition_loads_its_marker_has_to_come_again(node: MarkerNode) -> None:
+def test_while_a_groups_partition_is_loading_its_marker_must_be_retried(node: MarkerNode) -> None:
     node.create_topic(OFFSETS)
     node.append(OFFSETS)
 
@@ -326,7 +326,7 @@ def test_while_a_groups_partition_loads_its_marker_has_to_come_again(node: Marke
     play(node, story)
 
 
-def test_too_few_replicas_of_a_group_are_none_of_the_senders_business(node: MarkerNode) -> None:
+def test_too_few_replicas_of_a_group_are_answered_with_not_leader(node: MarkerNode) -> None:
     node.create_topic(OFFSETS, replicas=(1, 2), isr=(1,), config=LogConfig(min_insync_replicas=2))
 
     async def story() -> None:
