@@ -19,7 +19,7 @@ from ottla.node.wire.messages.write_share_group_state import (
     WriteShareGroupStateResponse,
 )
 
-# A coordinator rejects a note on dead letters that is longer than possible.
+# A note on dead letters cannot be longer than this; a coordinator rejects a longer one.
 _NOTE: Final = FieldLimit(MAX_DEAD_LETTERS_BYTES, ErrorCode.INVALID_REQUEST)
 _LIMITS: Final = LIMITS._replace(fields={**LIMITS.fields, "topics.partitions.dead_letters": _NOTE})
 
