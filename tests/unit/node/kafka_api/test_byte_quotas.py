@@ -41,7 +41,7 @@ def test_a_producer_beyond_its_quota_gets_a_throttle_time_and_is_throttled(versi
     _, response = codec_of.decode_response(0, version, b"".join(cast(Any, answer)), 4)
     # The whole request counts, over ten seconds as it is the first one; the quota is 1 B/s.
     assert connection.throttled == [response.throttle_time_ms] == [(len(asked) + 4 - 10) * 1_000]
-    assert node.world.partition().log.log_end_offset == 3, "a throttled request is carried out"
+    assert node.world.partition().log.log_end_offset == 3, "a throttled request is appended"
 
 
 def test_requests_of_a_client_with_a_quota_are_not_served_in_a_run() -> None:

@@ -725,7 +725,7 @@ def test_no_letter_is_sent_while_a_rejection_is_being_written() -> None:
         world.shares.expire(world.key())  # another lock may expire meanwhile
         await world.rest()
 
-        assert len(asyncio.all_tasks()) == tasks + 2, "there is a task beside the request and the write"
+        assert len(asyncio.all_tasks()) == tasks + 2, "there is a task besides the request and the write"
         world.persister.goes_on.set()
         await rejection
         assert len(await written(world)) == 2

@@ -470,7 +470,7 @@ def wait(
         for step in steps:
             assert not future.done()
             step()
-        assert future.done() or not steps, "it was not woken, and would wait for its time to be over"
+        assert future.done() or not steps, "the fetch was not woken, and would wait until it times out"
         response = delayed.answer(await future)
         assert isinstance(response, FetchResponse)
         return [one for topic in response.responses for one in topic.partitions]

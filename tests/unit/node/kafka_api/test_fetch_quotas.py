@@ -114,7 +114,7 @@ def test_a_session_goes_on_after_a_throttled_fetch() -> None:
 
     assert throttled.throttle_time_ms and throttled.session_id == full.session_id
     assert throttled.responses == [] and throttled.error_code == 0
-    assert records_bytes(after), "what the throttled answer left out is told"
+    assert records_bytes(after), "the records that the throttled response left out are returned"
 
 
 def test_a_throttled_fetch_creates_no_session() -> None:

@@ -73,7 +73,7 @@ def test_a_suspected_leader_is_waited_for_and_no_leader_is_returned_if_it_is_gon
         await asyncio.sleep(0.05)
         assert not asked.done()
         suspects.trust(node.config.node_id)
-        assert (await asked).topics == [before], "it has been a false alarm"
+        assert (await asked).topics == [before], "it was a false alarm"
 
         suspects.suspect(node.config.node_id)
         suspects.is_gone(node.config.node_id)
@@ -83,7 +83,7 @@ def test_a_suspected_leader_is_waited_for_and_no_leader_is_returned_if_it_is_gon
         }
 
         suspects.trust(node.config.node_id)
-        assert (await node.ask(12, request)).topics == [before], "that answer was not kept"
+        assert (await node.ask(12, request)).topics == [before], "that response was not cached"
 
     asyncio.run(story())
 

@@ -218,7 +218,7 @@ def test_lookups_beyond_the_allowance_of_a_request_time_out(
 
     assert codes == [0] * 9 + [ErrorCode.REQUEST_TIMED_OUT] * (partitions - 9)
     assert len(begun) == 10
-    assert list_all(world, 9) == [0] * 9, "the next request is allowed as much"
+    assert list_all(world, 9) == [0] * 9, "the next request has an allowance of its own"
 
 
 def end_of(world: ReplicaWorld, epoch: int, current: int = -1) -> EpochEndOffset:

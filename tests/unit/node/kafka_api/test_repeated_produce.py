@@ -749,6 +749,6 @@ def test_a_known_head_with_a_transactional_id_needs_both_rights() -> None:
 
     of_transaction = write_acl("x", ResourceType.TRANSACTIONAL_ID)
     authorizer.update(AclSet().changed({bytes(16): write_acl("t"), bytes([1]) * 16: of_transaction}))
-    assert not known.is_allowed(ann), "nothing is known since the ACLs changed"
+    assert not known.is_allowed(ann), "no rights are known since the ACLs changed"
     assert ann.allows(AclOperation.WRITE, ResourceType.TOPIC, "t")
     assert ann.allows(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "x") and known.is_allowed(ann)

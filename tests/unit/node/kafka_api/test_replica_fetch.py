@@ -132,7 +132,7 @@ def test_only_partitions_with_changes_are_returned(world: ReplicaWorld) -> None:
     world.append(index=1)
 
     assert sorted(follower.told()) == [1]
-    assert sorted(follower.told()) == [1], "it has not said that it has it"
+    assert sorted(follower.told()) == [1], "the follower has not acknowledged it"
     assert sorted(follower.told(at(1, 1, last_epoch=0))) == [1], "the high watermark"
     assert follower.told() == {}
 
@@ -212,7 +212,7 @@ def test_the_end_of_a_diverging_log_is_returned(world: ReplicaWorld) -> None:
 
     assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == (0, 5)
     assert not data.records
-    assert follower_of(world.partition()) == -1, "what it has is not what we have"
+    assert follower_of(world.partition()) == -1, "its log diverges"
 
 
 def test_invalid_session_epochs_of_followers_are_rejected(world: ReplicaWorld) -> None:

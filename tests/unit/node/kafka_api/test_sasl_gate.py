@@ -210,7 +210,7 @@ class Client:
     def fails(self, token: bytes) -> str:
         """Send a token that fails; return the error message after the delay of the response."""
         self.send(asked(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=token)))
-        assert not self.transport.sent and not self.transport.is_closed, "the answer is held"
+        assert not self.transport.sent and not self.transport.is_closed, "the response is delayed"
         self.wait(0.11)
         response = self.take(AUTHENTICATE, 2)
         assert response.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
@@ -268,7 +268,7 @@ def test_a_client_asks_for_versions_chooses_a_mechanism_and_logs_in(client: Clie
     assert (done.error_code, done.auth_bytes, done.session_lifetime_ms) == (0, b"", 0)
     assert client.principal == "User:anna" and client.connection.info.sasl_mechanism == "PLAIN"
     assert client.is_served()
-    assert not client.loop.timers and client.connection.login is None, "nothing is left of the login"
+    assert not client.loop.timers and client.connection.login is None, "the login was dropped"
     assert client.gate.counts.by_name() == {
         "successful": 1,
         "failed": 0,
@@ -549,10 +549,10 @@ def test_unused_salts_count_as_failures_of_an_address(
             break
         client.connection.connection_lost(None)
 
-    assert client.transport.is_closed and number >= DEFAULT_BURST, "refused unseen"
+    assert client.transport.is_closed and number >= DEFAULT_BURST, "rejected unread"
     before = client.gate.counts.failed
     client.connection.connection_lost(None)
-    assert client.gate.counts.failed == before, "what is not looked at keeps nobody out for longer"
+    assert client.gate.counts.failed == before, "rejected logins do not extend the delay"
 
 
 class FullLane:
@@ -775,7 +775,7 @@ def test_a_client_logs_in_again_while_answers_are_owed_and_gets_all_in_order(
     limited.send(struct.pack(">ihhih", 10, ApiKey.PRODUCE, 9, 1_234, -1))
     limited.wait(waits_s)
     limited.send(asked(HANDSHAKE, 1, SaslHandshakeRequest(mechanism="PLAIN")))
-    assert not limited.transport.sent, "what is asked later is answered later"
+    assert not limited.transport.sent, "later requests are answered later"
     acknowledged.set_result(None)
     limited.turn()
 

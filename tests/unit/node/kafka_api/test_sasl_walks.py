@@ -137,7 +137,7 @@ class Walk:
     def check(self) -> None:
         principal, counts = self.client.principal, self.client.gate.counts
         assert principal in {"User:ANONYMOUS", *RIGHT_USERS}, self.log
-        assert principal == "User:ANONYMOUS" or self.proofs, "nobody has shown a password"
+        assert principal == "User:ANONYMOUS" or self.proofs, "no password was sent"
         assert counts.successful + counts.failed <= 1, "a connection has one first login"
         assert counts.successful == (principal != "User:ANONYMOUS")
 
@@ -147,9 +147,9 @@ class Walk:
         login, counts = self.client.connection.login, self.client.gate.counts
         assert login is None or login.timer is None, self.log  # type: ignore[attr-defined]
         if login is not None and login.state is State.TOKENS:  # type: ignore[attr-defined]
-            assert not login.has_tried, "whoever has sent a token has logged in or failed"  # type: ignore[attr-defined]
+            assert not login.has_tried, "a client that sent a token has logged in or failed"  # type: ignore[attr-defined]
         failed = counts.failed + counts.failed_again
-        assert failed or not len(self.client.failures), "nobody counts against an address in vain"
+        assert failed or not len(self.client.failures), "only failed logins count against an address"
 
 
 @pytest.mark.slow
@@ -176,4 +176,4 @@ def test_requests_in_any_order_are_served_only_after_a_login(
 
     # There are no groups behind this dispatcher, so requests that are served fail there.
     assert [one for one in caplog.records if one.args[0] != "ListGroups"] == [], caplog.text  # type: ignore[index]
-    assert reached >= {"User:ANONYMOUS", "User:anna", "User:bert"}, "the walks come in, too"
+    assert reached >= {"User:ANONYMOUS", "User:anna", "User:bert"}, "some walks log in"

@@ -933,7 +933,7 @@ def test_a_state_unused_for_longer_than_a_lock_is_read_again_in_the_next_session
         await world.ready("m2")
 
         assert (world.shares.share_partitions[world.key()] is known) == is_asked
-        assert len(world.persister.reads) == 2, "of one that is asked, the state is checked"
+        assert len(world.persister.reads) == 2, "the state of a share-partition in use is checked"
 
     play(story)
 

@@ -247,7 +247,7 @@ def codes_in(answer: Any) -> Counter[int]:
 def test_every_api_reads_or_is_for_administrators_or_for_all_clients_with_a_reason() -> None:
     lists = (READS, frozenset(FOR_ADMINISTRATORS), frozenset(FOR_EVERYBODY_BECAUSE))
 
-    assert sum(map(len, lists)) == len(frozenset().union(*lists)), "an API stands in two lists"
+    assert sum(map(len, lists)) == len(frozenset().union(*lists)), "an API is in two lists"
     assert frozenset().union(*lists) == frozenset(SERVED)
 
 
