@@ -117,15 +117,15 @@ FOR_ADMINISTRATORS: Final[Mapping[ApiKey, Mapping[str, Any]]] = {
     ApiKey.ADD_RAFT_VOTER: {"cluster_id": None, "voter_id": 7},
     ApiKey.REMOVE_RAFT_VOTER: {"cluster_id": None, "voter_id": 7},
 }
-_TOPICS: Final = "topics belong to all clients while nobody can log in"
-_GROUPS: Final = "groups belong to all clients while nobody can log in"
+_TOPICS: Final = "topics belong to all clients while clients cannot log in"
+_GROUPS: Final = "groups belong to all clients while clients cannot log in"
 _TRANSACTIONS: Final = "it is how producers work, and each has an id and an epoch of its own"
 FOR_EVERYBODY_BECAUSE: Final[Mapping[ApiKey, str]] = {
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "a client asks what of itself it is to push",
     ApiKey.PUSH_TELEMETRY: "a client tells of itself alone, within bounds",
     ApiKey.PRODUCE: "it is how producers work; internal topics are for administrators",
-    ApiKey.METADATA: "it makes topics only where auto.create.topics.enable says so",
-    ApiKey.FIND_COORDINATOR: "it makes the internal topics that every group needs",
+    ApiKey.METADATA: "it creates topics only with auto.create.topics.enable",
+    ApiKey.FIND_COORDINATOR: "it creates the internal topics that every group needs",
     ApiKey.CREATE_TOPICS: _TOPICS,
     ApiKey.DELETE_TOPICS: _TOPICS,
     ApiKey.DELETE_RECORDS: _TOPICS,
@@ -150,7 +150,7 @@ FOR_EVERYBODY_BECAUSE: Final[Mapping[ApiKey, str]] = {
     ApiKey.TXN_OFFSET_COMMIT: _TRANSACTIONS,
 }
 
-_CONSUMERS: Final = "a consumer has the rights of whoever made it, and is asked by nobody else"
+_CONSUMERS: Final = "a consumer has the rights of the client that created it, and no other client may use it"
 ROUTES_FOR_ADMINISTRATORS: Final = frozenset(
     {
         "drainBroker",
@@ -182,8 +182,8 @@ ROUTES_FOR_ADMINISTRATORS: Final = frozenset(
     }
 )
 ROUTES_FOR_EVERYBODY_BECAUSE: Final[Mapping[str, str]] = {
-    "logIn": "it is how the console comes by a session",
-    "logOut": "it ends the session of whoever asks",
+    "logIn": "it is how the console gets a session",
+    "logOut": "it ends the client's own session",
     "createKafkaTopic": _TOPICS,
     "updatePartitionCountKafkaTopic": _TOPICS,
     "deleteKafkaTopic": _TOPICS,
