@@ -1,4 +1,4 @@
-"""/v1/balance: the plan that gives all brokers their share, and how it is carried out."""
+"""/v1/balance: the plan that gives all brokers equal shares, and its execution."""
 
 from typing import Final
 
