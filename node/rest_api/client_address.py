@@ -37,7 +37,7 @@ def place_of_client(
     here, local = plain_text(peer), plain_text(local)
     is_local = bool(here) and is_local_address(here, local)
     if not trusted or not peer or not _is_in(peer, trusted):
-        return here, is_local and not forwarded  # an untrusted proxy on this machine may forward for any client
+        return here, is_local and not forwarded  # the proxy, here but untrusted, may forward for any client
     entries = [one.strip() for line in forwarded for one in line.rsplit(",", MAX_FORWARDED)[-MAX_FORWARDED:]]
     client = peer
     for entry in reversed(entries[-MAX_FORWARDED:]):

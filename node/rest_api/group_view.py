@@ -1,6 +1,6 @@
-"""A group in one answer: its members, what each has, how far it is behind, and for how long.
+"""A group in one answer: its members, their partitions, and its lag in records and in time.
 
-By Confluent's paths the assignments are a request for each member, and lag in time is not there at all.
+In Confluent's API the assignments need a request per member, and there is no lag in time.
 """
 
 from collections.abc import Sequence

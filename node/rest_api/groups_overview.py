@@ -1,4 +1,4 @@
-"""All groups in one answer, and how far behind each of those is that somebody looks for."""
+"""All groups in one answer, and on request the lag of some of them."""
 
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ from ottla.node.rest_api.route import (
 )
 
 TAG: Final = "Operations: groups"
-# Each is described, and all that it committed is compared with the ends of logs.
+# Each is described, and all of its committed offsets are compared with the ends of logs.
 MAX_DETAILED: Final = 1_000
 DEFAULT_DETAILED: Final = 100
 _GROUP: Final = record(

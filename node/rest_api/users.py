@@ -1,4 +1,5 @@
-"""/v1/users: the SCRAM users of the cluster, their passwords set and taken away. No password is ever told."""
+"""/v1/users: list the SCRAM users of the cluster, set and remove their passwords. Answers have no passwords.
+"""
 
 import asyncio
 from typing import Final
@@ -119,7 +120,7 @@ ROUTES: Final = (
         handler=set_password,
         is_for_administrators=True,
         operation_id="setPassword",
-        asks=AclOperation.ALTER,  # before the password is hashed
+        asks=AclOperation.ALTER,  # checked before the password is hashed
         summary="Set the password of a user; a user that does not exist is created.",
         description=f"For {STRONGEST} and with {MIN_ITERATIONS} iterations, unless the body says otherwise.",
         tag=TAG,

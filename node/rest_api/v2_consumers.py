@@ -1,4 +1,4 @@
-"""The routes of consumers as Confluent's v2 has them: made, subscribed, read, committed and deleted."""
+"""The routes of consumers in Confluent's v2: create, subscribe, read, commit and delete."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -44,9 +44,9 @@ from ottla.node.rest_api.v2_words import (
 )
 
 REQUEST_TIMEOUT_MS: Final = 1_000  # Confluent's consumer.request.timeout.ms
-MAX_TIMEOUT_MS: Final = 10_000  # of one request for records; more come with the next
+MAX_TIMEOUT_MS: Final = 10_000  # of one request for records; a client then asks again
 MAX_BYTES: Final = 4 * 1024 * 1024  # of records in one answer
-MAX_MIN_BYTES: Final = 10_000_000  # that Confluent's takes as fetch.min.bytes
+MAX_MIN_BYTES: Final = 10_000_000  # the maximum of fetch.min.bytes in Confluent's
 
 _WORD: Final[Schema] = {"type": ["string", "null"], "maxLength": 249}
 _NUMBER: Final[Schema] = {"type": ["string", "integer", "null"]}
@@ -82,7 +82,7 @@ _SUBSCRIBE: Final = record(
 _INSTANCE: Final = "/consumers/{group_name}/instances/{instance}"
 
 
-# ---- the life of a consumer --------------------------------------------------------------------------------
+# ---- create and delete -------------------------------------------------------------------------------------
 
 
 async def create(context: RestContext, request: RestRequest) -> Answer:
@@ -118,7 +118,7 @@ def _config(given: Mapping[str, Json]) -> InstanceConfig:
 def _number(
     given: Mapping[str, Json], name: str, default: int, most: int, code: int = INVALID_CONSUMER_CONFIG
 ) -> int:
-    """Return a number that may be written as a text; -1 stands for the default. `code` is of its error."""
+    """Return a number that may be given as a string, or the default for -1; an error has this `code`."""
     text = given.get(name)
     if text is None or str(text) == "-1":
         return default
@@ -143,7 +143,7 @@ def _asked(context: RestContext, request: RestRequest) -> AbstractAsyncContextMa
     )
 
 
-# ---- what it reads -----------------------------------------------------------------------------------------
+# ---- read --------------------------------------------------------------------------------------------------
 
 
 async def subscribe(context: RestContext, request: RestRequest) -> Answer:
@@ -222,7 +222,7 @@ async def read_records(context: RestContext, request: RestRequest) -> Answer:
 
 
 def _format_for(request: RestRequest, one: Instance) -> str:
-    """Return the format that is asked for; RestError 406 if it is not that of the consumer."""
+    """Return the requested format; RestError 406 if it is not that of the consumer."""
     asked = {form for kind in request.headers.get("Accept", "").split(",") if (form := format_of(kind))}
     if asked and one.config.form not in asked:
         raise RestError(
@@ -234,7 +234,7 @@ def _format_for(request: RestRequest, one: Instance) -> str:
     return one.config.form
 
 
-# ---- what it committed -------------------------------------------------------------------------------------
+# ---- commit ------------------------------------------------------------------------------------------------
 
 
 async def commit(context: RestContext, request: RestRequest) -> Answer:
@@ -245,7 +245,7 @@ async def commit(context: RestContext, request: RestRequest) -> Answer:
             given = request.body["offsets"]
             metadata = [offset.get("metadata") or "" for offset in given]
             await one.commit(
-                # A client names the record that it is done with, and a group the one that comes next.
+                # A client gives the offset of the last record processed, and a group stores the next one.
                 {place: at + 1 for place, at in _offsets(given).items()},
                 dict(zip(_places(given), metadata, strict=True)),
             )
@@ -291,7 +291,7 @@ def _route(
         tag=TAG,
         path_parameters={"group_name": NAME, "instance": NAME},
         request_media_types=BODIES,
-        uses_cluster=False,  # a consumer has a client of its own
+        uses_cluster=False,  # a consumer has its own client
         responses=responses,
     )
 

@@ -1,4 +1,4 @@
-"""Topics, partitions and brokers as Confluent's v2 tells them, and records produced to them."""
+"""Topics, partitions and brokers in Confluent's v2, and producing records to topics."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -50,9 +50,9 @@ from ottla.node.rest_api.v2_words import (
 )
 from ottla.node.wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 
-MAX_RECORDS: Final = 10_000  # of one request, as of a batch in v3
+MAX_RECORDS: Final = 10_000  # in one request, as in a batch of v3
 
-# Clients write them for every format; those that need a schema are refused.
+# Clients send these fields for every format; values that need a schema are rejected.
 _OF_SCHEMAS: Final = ("key_schema", "key_schema_id", "value_schema", "value_schema_id")
 _NULL_INTEGER: Final[Schema] = {"type": ["integer", "null"]}
 _PARTITION: Final = record(
@@ -212,7 +212,7 @@ async def produce(context: RestContext, request: RestRequest) -> Answer:
         )
     kind = TYPES[form]
     number = request.path.get("partition_id")
-    # All are judged before the first is sent.
+    # All are parsed before the first is sent.
     parsed = [parse_record(_as_in_v3(one, kind, number)).record for one in _records(request.raw_body)]
     with context.sender() as sender:
         try:
@@ -264,7 +264,7 @@ def _records(raw: bytes) -> Sequence[Json]:
 
 
 def _as_in_v3(one: Json, kind: str, number: int | None) -> Mapping[str, Json]:
-    """Return a record in the words of v3; the partition in the path goes for those that name none."""
+    """Return a record in the format of v3; the partition in the path applies to records without one."""
     if not isinstance(one, dict) or not one.keys() <= {"key", "value", "partition"}:
         raise invalid_payload("a record must be an object with key, value and partition.")
     own = one.get("partition")
