@@ -1,4 +1,5 @@
-"""ACLs, users and quotas over REST: whole, with the rights of who asks, and seen by clients of Kafka."""
+"""ACLs, users and quotas over REST: all operations, with the caller's rights, and as Kafka clients see them.
+"""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,5 @@
-"""A cluster of three nodes with an authorizer: whichever node is asked, each broker judges the caller."""
+"""A cluster of three nodes with an authorizer: any node may be asked, and each broker authorizes the caller.
+"""
 
 from collections.abc import Iterator
 from typing import Any
