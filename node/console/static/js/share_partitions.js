@@ -1,4 +1,4 @@
-// What a share group has in flight: by partition, the records delivered most often, and who holds which.
+// The records that a share group has in flight: by partition, the most delivered ones, and the members that hold them.
 
 import { h } from "./dom.js";
 import { UNKNOWN, count, duration, many, words } from "./format.js";
@@ -6,7 +6,7 @@ import { topicHref } from "./hrefs.js";
 import { badge, link, section } from "./parts.js";
 import { table } from "./table.js";
 
-/** `told` is a group as /v1/groups/{id} tells it; `state` and `again` as of `table`. */
+/** `told` is a group of /v1/groups/{id}; `state` and `again` are those of `table`. */
 export function drawSharePartitions(told, state, again) {
   const clients = new Map(told.members.map((one) => [one.member_id, one.client_id || one.member_id]));
   const open = told.lags.filter((one) => one.in_flight);

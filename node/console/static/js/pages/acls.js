@@ -1,4 +1,4 @@
-// Access control entries: their list, new ones, and those that are taken away.
+// Access control entries: their list, adding and deleting them.
 
 import { acls, createAcl, deleteAcl } from "../ask/access.js";
 import { accessHead } from "../access_head.js";

@@ -1,4 +1,4 @@
-// The plan that gives all brokers their share: before and after, its moves, its beginning and its end.
+// The plan that gives all brokers equal shares: before and after, its moves, its execution and its cancellation.
 
 import { balance, beginBalance, cancelBalance } from "../ask/balance.js";
 import { reassignments } from "../ask/reassignments.js";
@@ -14,7 +14,7 @@ import { table } from "../table.js";
 import { drawMoves } from "./reassignments.js";
 
 const percent = (value) => (value === null ? UNKNOWN : `${count(value * 100)} %`);
-// Title, what a broker has of it, and how that is written.
+// Title, a broker's share, and its format.
 const SHARES = [
   ["Replicas", "replicas", count],
   ["Leaders", "leaders", count],
@@ -29,7 +29,7 @@ export function balancePage(view) {
   const plan = view.live({
     every: 5_000,
     ask: async (signal) => {
-      // How fast partitions grow belongs to the plan; how far it is does not need it.
+      // Growth of partitions belongs to the plan; the progress of a running balance does not need it.
       const told = await balance(!isOn, signal);
       isOn = told.requested || told.moving.length > 0;
       return told;
@@ -143,7 +143,7 @@ function drawPlan({ moves }, state, again) {
   });
 }
 
-/** Whether the same brokers have it, and only its preferred leader changes. */
+/** Return true if the brokers stay the same and only the preferred leader changes. */
 const isOrder = (one) => one.new_replicas.every((id) => one.replicas.includes(id));
 
 function drawMoving(all, list) {

@@ -1,4 +1,4 @@
-// Quotas of users, client ids and addresses: their list, new ones, and those that are taken away.
+// Quotas of users, client ids and addresses: their list, adding and removing them.
 
 import { deleteQuotas, quotas, setQuotas } from "../ask/access.js";
 import { accessHead } from "../access_head.js";

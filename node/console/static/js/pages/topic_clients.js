@@ -1,4 +1,4 @@
-// Who uses a topic: the groups that read it, the producers that its logs know.
+// The clients of a topic: the groups that read it, and the producers in the state of its logs.
 
 import { topicGroups, topicProducers } from "../ask/topics.js";
 import { h } from "../dom.js";

@@ -1,4 +1,4 @@
-// The users who can log in by a password: their list, new ones, new passwords.
+// Users who can log in with a password: their list, adding them, changing passwords.
 
 import { deleteUser, setPassword, users } from "../ask/access.js";
 import { accessHead } from "../access_head.js";
