@@ -78,7 +78,6 @@ class AnswerPart:
         self._room.move(self, size_bytes)
 
     def leave(self, size_bytes: int) -> None:
-        """Hold the size of the complete answer, which leaves now; RestError 429 if there is no room for it.
-        """
+        """Hold the size of the complete answer, which leaves now; RestError 429 if there is no room."""
         self.hold(size_bytes)
         self._room.leave(self)

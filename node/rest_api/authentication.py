@@ -54,8 +54,7 @@ log = logging.getLogger(__name__)
 
 
 class Identity(NamedTuple):
-    """The principal of a caller with its proof: a session, a password, a token, or otherwise a certificate.
-    """
+    """The principal of a caller with its proof: a session, a password, a token, or else a certificate."""
 
     principal: str
     session: Session | None = None
@@ -133,8 +132,7 @@ class RestAuthentication:
         return found
 
     def _count_login(self, connection: Connected, principal: str) -> None:
-        """Count the login of a principal once per connection: a client sends its password with each request.
-        """
+        """Count the login of a principal once per connection; its password comes with each request."""
         if connection.logged_in != principal:
             connection.logged_in = principal
             self._facts.logins.successful += 1

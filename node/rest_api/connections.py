@@ -85,8 +85,7 @@ class HttpConnections:
 
 
 class HttpConnection(RequestHandler):
-    """A connection that has a place. Bytes that are not HTTP, or too long a line, also get an answer in JSON.
-    """
+    """A connection that has a place. The answer to malformed HTTP, or too long a line, is in JSON too."""
 
     __slots__ = (
         "_body",
@@ -135,7 +134,9 @@ class HttpConnection(RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._when_shaken()
-        self._socket = cast(asyncio.Transport, transport)  # uvloop's transport has the methods but not the type
+        self._socket = cast(
+            asyncio.Transport, transport
+        )  # uvloop's transport has the methods but not the type
         peer = transport.get_extra_info("peername")
         self.address = network_of(str(peer[0]) if peer else "")
         if self._places.enter(self):
@@ -219,8 +220,7 @@ class HttpConnection(RequestHandler):
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Mark work that only answers the client: the current task is cancelled once the client disconnects.
-        """
+        """Mark work that only answers the client: a disconnect of the client cancels the current task."""
         self._work = asyncio.current_task()
         try:
             yield

@@ -140,8 +140,7 @@ class HttpServer:
         return [one.reading for one in shared]
 
     async def run(self, sockets: Sequence[tuple[socket.socket, bool]], end: asyncio.Event) -> None:
-        """Serve until `end` is set or a part of the server fails. Each socket comes with True if it has TLS.
-        """
+        """Serve until `end` is set or a part of the server fails. Each socket comes with True for TLS."""
         async with asyncio.TaskGroup() as tasks:
             parts = [
                 tasks.create_task(part.run())

@@ -72,8 +72,7 @@ def places_of(given: Iterable[Mapping[str, Any]]) -> list[TopicPartition]:
 
 
 def topics_of(given: Iterable[Mapping[str, Any]] | None) -> dict[str, list[int] | None] | None:
-    """Return the partitions of a value of `GIVEN_TOPICS` by topic, with None for all; None without a value.
-    """
+    """Return the partitions of a `GIVEN_TOPICS` by topic, with None for all; None without a value."""
     if given is None:
         return None
     topics: dict[str, list[int] | None] = {}
@@ -90,8 +89,7 @@ MISSING_TOLD: Final = " `missing` lists the brokers that did not answer, whose p
 
 
 def missing_brokers(problems: Mapping[int, KafkaError]) -> list[dict[str, Any]]:
-    """Return the brokers whose part of an answer is missing, each with its error, in the form of `MISSING`.
-    """
+    """Return the brokers whose part of an answer is missing, each with its error, as `MISSING` has it."""
     return [{"broker_id": one, **error_words(error)} for one, error in sorted(problems.items())]
 
 

@@ -53,8 +53,7 @@ def related(link: str) -> Data:
 
 
 def resource_name(**names: str | int) -> str:
-    """Return a name such as `crn:///kafka=ID/topic=NAME`; hyphens in Confluent's keys are underscores here.
-    """
+    """Return a name such as `crn:///kafka=ID/topic=NAME`; underscores here become hyphens in it."""
     return "crn:///" + "/".join([f"{key.replace('_', '-')}={quoted(one)}" for key, one in names.items()])
 
 

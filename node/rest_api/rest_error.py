@@ -65,8 +65,7 @@ def bad_request(message: str) -> RestError:
 
 
 def invalid_payload(problem: str) -> RestError:
-    """Return the error for a well-formed body with invalid content; as with Confluent's, the text has a code.
-    """
+    """Return the error for a well-formed body with invalid content; its text has an inner code."""
     return RestError(422, 422, f"Error: 42206 : Payload error. {problem}")
 
 

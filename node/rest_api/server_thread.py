@@ -113,8 +113,7 @@ class RestServer:
         return [] if self._server is None else self._server.readings
 
     def start(self) -> None:
-        """Start the thread, on the node's loop, and return at once. Does nothing if off or already started.
-        """
+        """Start the thread, on the node's loop, and return at once; does nothing if off or started."""
         if self._sockets and self._thread is None:
             facts = NodeFacts(self._node, asyncio.get_running_loop(), lambda: self.readings)
             # A daemon thread, so that the process can end while browsers are connected.

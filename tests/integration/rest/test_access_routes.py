@@ -1,5 +1,4 @@
-"""ACLs, users and quotas over REST: all operations, with the caller's rights, and as Kafka clients see them.
-"""
+"""ACLs, users and quotas over REST: all operations, the caller's rights, and the view of Kafka clients."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,5 +1,4 @@
-"""A cluster of three nodes with an authorizer: any node may be asked, and each broker authorizes the caller.
-"""
+"""A cluster of three nodes with an authorizer: through any node, each broker authorizes the caller."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -14,8 +14,7 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Given:
-    """A consumer whose partitions hold records up to these ends, and which returns all of them in one round.
-    """
+    """A consumer whose partitions hold records up to these ends, all of which it returns in one round."""
 
     def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
         self.positions: dict[TopicPartition, int] = {}
