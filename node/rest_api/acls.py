@@ -87,7 +87,7 @@ _DELETED: Final = {
     "properties": {"data": {"type": "array", "items": _ACL}},
     "required": ["data"],
 }
-_CREATED: Final = Response(description="Created, or there already.")
+_CREATED: Final = Response(description="The ACL was created, or existed already.")
 
 
 async def search_acls(context: RestContext, request: RestRequest) -> Answer:

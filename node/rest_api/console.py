@@ -59,7 +59,9 @@ ROUTES: Final = (
         summary="The node that serves this console.",
         tag=TAG,
         responses={
-            200: Response(description="Its id, its cluster's, its version.", schema={"type": "object"})
+            200: Response(
+                description="Its id, the id of its cluster, and its version.", schema={"type": "object"}
+            )
         },
         uses_cluster=False,
         is_documented=False,

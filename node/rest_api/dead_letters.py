@@ -268,7 +268,7 @@ _LETTER_FIELDS: Final = {
     "origin": _PLACE,
     "delivery_count": {
         **NULL_INT64,
-        "description": "How often the record was delivered; null if it is not told.",
+        "description": "How often the record was delivered; null if unknown.",
     },
     "reason": NULL_STRING,
     "has_copy": {
@@ -284,7 +284,7 @@ _LETTERS: Final = record(
         "topic": {**NULL_STRING, "description": "The dead-letter topic; null if the group has none."},
         "copies_records": {
             **BOOLEAN,
-            "description": "Whether letters get what their records have, as the group is set now.",
+            "description": "Whether new letters get a copy of their record, by the group's current settings.",
         },
         "letters": listed(_LETTER),
         **PAGE_PLACES,
@@ -298,7 +298,7 @@ _FOUND: Final = record(
             "type": "string",
             "enum": [LETTER, ORIGIN, GONE],
             "description": "Where key, value and headers were found: in the letter, or at its origin. "
-            "`gone`: the letter has none of them, and the origin no such record any more.",
+            "`gone`: the letter has none of them, and the record is gone from its origin, too.",
         },
         "message": NULL_STRING,
     },
@@ -333,7 +333,7 @@ _NAMES: Final = {"group_id": GROUP_ID, "offset": INT64}
 _TOPIC: Final = QueryParameter(
     name="topic",
     schema=TOPIC,
-    description="Another topic with letters of the group, as one from before its settings were changed.",
+    description="Another topic with letters of the group, such as one from before its settings were changed.",
 )
 _FORMAT: Final = QueryParameter(
     name="format",
@@ -347,9 +347,9 @@ ROUTES: Final = (
         path=_PATH,
         handler=list_dead_letters,
         operation_id="listDeadLetters",
-        summary="List the dead letters of a share group, with where each came from and why.",
+        summary="List the dead letters of a share group, with the origin and the reason of each.",
         description="Read as records are: pages, cursors and filters are the same. A topic may have letters "
-        "of several groups; those of others are passed over. Needs DESCRIBE and DESCRIBE_CONFIGS on the "
+        "of several groups; those of others are skipped. Needs DESCRIBE and DESCRIBE_CONFIGS on the "
         "group and READ on the dead-letter topic.",
         tag=TAG,
         path_parameters=_NAMES,
@@ -363,8 +363,8 @@ ROUTES: Final = (
         handler=get_dead_letter,
         operation_id="getDeadLetter",
         summary="A dead letter with the record that it stands for, if that is still there.",
-        description="A letter that has nothing of its record is a note: the record is read from its origin, "
-        "for which READ on that topic is needed.",
+        description="If the letter has no copy of its record, the record is read from its origin, which "
+        "needs READ on that topic.",
         tag=TAG,
         path_parameters=_NAMES,
         query=(_TOPIC, _FORMAT),
@@ -387,6 +387,6 @@ ROUTES: Final = (
         request_schema=_AGAIN,
         body_is_required=True,
         reads_records=True,
-        responses={200: Response(description="Where each went, or why it did not.", schema=_OUTCOME)},
+        responses={200: Response(description="The new place of each record, or its error.", schema=_OUTCOME)},
     ),
 )

@@ -115,7 +115,7 @@ ROUTES: Final = (
         asks=AclOperation.DESCRIBE,
         handler=get_doctor,
         operation_id="getDoctor",
-        summary="What is wrong with the cluster, a sentence for each finding: the result of ottla doctor.",
+        summary="The problems of the cluster, a sentence for each: the findings of ottla doctor.",
         description="The node examines listeners, advertised addresses, the metadata quorum, disks, clocks, "
         "versions and partitions with the rights of the caller, and keeps what it found for "
         f"{DOCTOR_KEPT_S:g} seconds. A problem is something that does not work, or soon will not; a note "

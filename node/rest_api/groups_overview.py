@@ -48,8 +48,8 @@ _GROUP: Final = record(
         "members": NULL_INT64,
         "lag": {
             **NULL_INT64,
-            "description": "The sum over all committed offsets, or over all that a share group has not done "
-            "with; null if not known or not requested.",
+            "description": "The sum over all committed offsets, or the records that a share group has not "
+            "finished; null if unknown or not requested.",
         },
         "lag_ms": {
             **NULL_INT64,

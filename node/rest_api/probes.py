@@ -74,8 +74,8 @@ ROUTES: Final = (
         get_readyz,
         "getReadyz",
         "Report whether the node is ready.",
-        "For readiness probes: succeeds if the node serves clients, is not fenced, hears the "
-        "controller, and all its replicas have been in sync since it started.",
+        "For readiness probes: succeeds if the node serves clients, is not fenced, is in "
+        "contact with the controller, and all its replicas have been in sync since it started.",
         "The node is not ready; the message says why.",
     ),
 )

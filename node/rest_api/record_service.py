@@ -84,7 +84,7 @@ class RecordService:
         try:
             await of_caller.sender.run()
         except Exception:
-            log.exception("A producer of the REST API failed; its next request begins with another one")
+            log.exception("A producer of the REST API failed; the next request starts a new one")
         finally:
             if self._senders.get(caller) is of_caller:
                 del self._senders[caller]

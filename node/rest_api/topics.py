@@ -1,5 +1,4 @@
-"""Topics: list, create, add partitions, delete. A list takes one request to the cluster, whatever its length.
-"""
+"""Topics: list, create, add partitions, delete. A list of any length takes one request to the cluster."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -306,7 +305,7 @@ ROUTES: Final = (
         path=PATH,
         handler=create_topic,
         operation_id="createKafkaTopic",
-        summary="Make a topic.",
+        summary="Create a topic.",
         description="With validate_only nothing is created, and status 200 means that it could be.",
         tag=TAG,
         request_schema=_CREATE,

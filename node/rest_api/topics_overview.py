@@ -73,9 +73,9 @@ _TOPIC: Final = record(
         "written": {
             **NULL_INT64,
             "description": "The sum of the ends of all partitions, which grows with each record; "
-            "null as records.",
+            "null like records.",
         },
-        "size_bytes": {**NULL_INT64, "description": "The size of the leaders' logs; null as records."},
+        "size_bytes": {**NULL_INT64, "description": "The size of the leaders' logs; null like records."},
         "configs": {
             "type": "object",
             "additionalProperties": NULL_STRING,
@@ -269,7 +269,7 @@ ROUTES: Final = (
         path="/v1/topic-groups",
         handler=list_topic_groups,
         operation_id="listTopicGroups",
-        summary="The groups that read each topic, by what they committed, with their lag in it.",
+        summary="The groups that read each topic, by their committed offsets, with their lag in it.",
         description="The lag in records is the sum over the topic's partitions; the lag in time is the "
         "largest of them." + MISSING_TOLD,
         tag=TAG,
@@ -278,7 +278,7 @@ ROUTES: Final = (
             QueryParameter(
                 name="detailed",
                 schema={"type": "integer", "minimum": 1, "maximum": MAX_GROUPS},
-                description="Ask for what at most this many groups committed, ordered by id (default "
+                description="Ask at most this many groups for their offsets, ordered by id (default "
                 f"{DEFAULT_GROUPS}); `groups_left_out` is the number of others.",
             ),
         ),
@@ -289,10 +289,10 @@ ROUTES: Final = (
         path="/v1/topics/{topic_name}/producers",
         handler=list_topic_producers,
         operation_id="listTopicProducers",
-        summary="The producers that the logs of a topic know, the last that wrote first.",
+        summary="The producers in the state of a topic's logs, most recent first.",
         description="Idempotent and transactional producers, for producer.id.expiration.ms after their "
-        f"last record; at most {MAX_LISTED} of `count`. Others leave no trace. `unavailable` are partitions "
-        "whose leader did not answer.",
+        f"last record; at most {MAX_LISTED} of `count`. Logs have no state of others. `unavailable` are "
+        "partitions whose leader did not answer.",
         tag=TAG,
         responses={200: Response(description="The producers.", schema=_PRODUCERS)},
     ),

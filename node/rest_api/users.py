@@ -1,5 +1,4 @@
-"""/v1/users: list the SCRAM users of the cluster, set and remove their passwords. Answers have no passwords.
-"""
+"""/v1/users: list the SCRAM users, set and remove their passwords. No answer has a password."""
 
 import asyncio
 from typing import Final
@@ -135,7 +134,7 @@ ROUTES: Final = (
         handler=delete_user,
         is_for_administrators=True,
         operation_id="deleteUser",
-        summary="Take the password of a user away, so that it can no longer log in.",
+        summary="Remove the password of a user, who can then no longer log in.",
         description="ACLs and quotas of the user stay.",
         tag=TAG,
         path_parameters={"user_name": NAME},

@@ -229,7 +229,7 @@ def _format_for(request: RestRequest, one: Instance) -> str:
             406,
             FORMAT_MISMATCH,
             "The requested embedded data format does not match the deserializer for this consumer instance, "
-            f"which was made with the format {one.config.form}.",
+            f"which was created with the format {one.config.form}.",
         )
     return one.config.form
 
@@ -312,12 +312,11 @@ ROUTES: Final = (
                 "/consumers/{group_name}",
                 create,
                 "createConsumerV2",
-                "Make a consumer of a group on this node.",
-                _told(_CREATED, "Its name, and where it is asked."),
+                "Create a consumer in a group, on this node.",
+                _told(_CREATED, "Its name, and its URL."),
             ),
-            description="It ends when it is deleted, or when nobody asked it for "
-            "ottla.rest.consumers.timeout.ms. Requests must go to this node, and come from the caller that "
-            "made it.",
+            description="It ends when it is deleted, or after ottla.rest.consumers.timeout.ms without a "
+            "request. Requests must go to this node, and come from the caller that created it.",
         ),
         _CREATE,
         is_required=False,
@@ -340,7 +339,7 @@ ROUTES: Final = (
         get_subscription,
         "getSubscriptionV2",
         "The topics to which a consumer is subscribed.",
-        _told(_TOPICS, "None where partitions were assigned by hand."),
+        _told(_TOPICS, "Empty if partitions were assigned by hand."),
     ),
     _route("DELETE", f"{_INSTANCE}/subscription", unsubscribe, "unsubscribeV2", "End a subscription.", _DONE),
     _taking(
@@ -353,10 +352,10 @@ ROUTES: Final = (
         get_assignments,
         "getAssignmentsV2",
         "The partitions that a consumer reads.",
-        _told(PLACES, "None until the group has dealt them out."),
+        _told(PLACES, "Empty until the group has assigned some."),
     ),
     _taking(
-        _route("POST", f"{_INSTANCE}/positions", seek, "seekV2", "Read on from offsets or times.", _DONE),
+        _route("POST", f"{_INSTANCE}/positions", seek, "seekV2", "Continue from offsets or times.", _DONE),
         POSITIONS,
     ),
     _taking(
@@ -365,7 +364,7 @@ ROUTES: Final = (
             f"{_INSTANCE}/positions/beginning",
             seek_to_beginning,
             "seekToBeginningV2",
-            "Read on from the first offset of partitions.",
+            "Continue from the first offset of partitions.",
             _DONE,
         ),
         PLACES,
@@ -376,7 +375,7 @@ ROUTES: Final = (
             f"{_INSTANCE}/positions/end",
             seek_to_end,
             "seekToEndV2",
-            "Read on behind the last record of partitions.",
+            "Continue after the last record of partitions.",
             _DONE,
         ),
         PLACES,
@@ -390,14 +389,14 @@ ROUTES: Final = (
             "The next records of a consumer.",
             {
                 200: Response(
-                    description="None if none came in time.",
+                    description="Empty if no record came in time.",
                     schema=listed(CONSUMED),
                     media_type=MEDIA_TYPES["json"],
                     other_media_types=(MEDIA_TYPES["binary"],),
                 )
             },
         ),
-        description="As soon as there are records of fetch.min.bytes (1 by default), or after the timeout.",
+        description="Answers when there are fetch.min.bytes of records (1 by default), or after the timeout.",
         query=(
             QueryParameter(
                 name="timeout",
@@ -408,8 +407,8 @@ ROUTES: Final = (
             QueryParameter(
                 name="max_bytes",
                 schema={"type": "integer", "minimum": -1},
-                description=f"The maximum size of keys and values in bytes, at most {MAX_BYTES}. One record "
-                "is told however large it is.",
+                description=f"The maximum size of keys and values in bytes, at most {MAX_BYTES}. A single "
+                "record is returned whatever its size.",
             ),
         ),
     ),
@@ -419,7 +418,7 @@ ROUTES: Final = (
             f"{_INSTANCE}/offsets",
             commit,
             "commitOffsetsV2",
-            "Commit the offsets of records that are done with; without a body, all that were told.",
+            "Commit the offsets of processed records; without a body, of all that were returned.",
             _told(OFFSETS, "Committed."),
         ),
         {"anyOf": [OFFSETS, {"type": "null"}]},
@@ -431,8 +430,8 @@ ROUTES: Final = (
             f"{_INSTANCE}/offsets",
             get_committed,
             "getCommittedV2",
-            "What the group committed for partitions, which stand in the body.",
-            _told(OFFSETS, "Of the partitions for which something was committed."),
+            "The committed offsets of the partitions in the body.",
+            _told(OFFSETS, "Only partitions with a committed offset."),
         ),
         PLACES,
     ),

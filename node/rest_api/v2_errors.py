@@ -20,8 +20,8 @@ def no_instance() -> RestError:
     return RestError(
         404,
         INSTANCE_NOT_FOUND,
-        "Consumer instance not found. A consumer is on the node that made it, which its base_uri names, and "
-        "ends when nobody asks it for ottla.rest.consumers.timeout.ms.",
+        "Consumer instance not found. A consumer runs on the node that created it, which its base_uri "
+        "names, and ends after ottla.rest.consumers.timeout.ms without a request.",
     )
 
 

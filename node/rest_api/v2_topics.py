@@ -299,7 +299,7 @@ def _get(path: str, handler: Handler, name: str, summary: str, schema: Schema) -
         summary=summary,
         tag=TAG,
         path_parameters=_NAMED if "{topic_name}" in path else {},
-        responses={200: Response(description="As Confluent's v2 tells it.", schema=schema, media_type=V2)},
+        responses={200: Response(description="As in Confluent's v2.", schema=schema, media_type=V2)},
     )
 
 
@@ -311,7 +311,7 @@ def _produce(path: str, name: str, summary: str) -> Route:
         operation_id=name,
         summary=summary,
         description="The media type says how keys and values are written, as base64 or as JSON; those that "
-        "need a schema registry are refused with 422. A record that could not be stored has an error_code "
+        "need a schema registry are rejected with 422. A record that could not be stored has an error_code "
         "instead of an offset.",
         tag=TAG,
         path_parameters=_NAMED,
@@ -332,7 +332,7 @@ ROUTES: Final = (
         "/brokers",
         list_brokers,
         "listBrokersV2",
-        "The ids of the brokers that run.",
+        "The ids of the running brokers.",
         record({"brokers": listed(INT32)}, title="V2Brokers"),
     ),
     _get("/topics", list_topics, "listTopicsV2", "The names of the topics.", listed(STRING)),
@@ -357,7 +357,7 @@ ROUTES: Final = (
         "/topics/{topic_name}/partitions/{partition_id}/offsets",
         get_offsets,
         "getOffsetsV2",
-        "The first offset of a partition, and the one behind its last record.",
+        "The first offset of a partition, and the one after its last record.",
         record({"beginning_offset": INT64, "end_offset": INT64}, title="V2Range"),
     ),
     _produce("/topics/{topic_name}", "produceRecordsV2", "Produce records to a topic."),

@@ -21,7 +21,7 @@ export function drawSharePartitions(told, state, again) {
       h(
         "p",
         { class: "hint" },
-        "While members read: records in flight are held by a member, records given back are delivered next, waiting ones later. Deliveries are the most of one record, and the limit. The oldest record that is not done with has been the same for the time shown.",
+        "While members read: records in flight are held by a member, released records are delivered next, waiting ones later. Deliveries are the most of any record, and the limit. The time shown is how long the oldest unfinished record has been the same.",
       ),
     ),
     most.length > 0 &&

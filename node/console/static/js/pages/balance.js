@@ -91,7 +91,7 @@ function drawState(told, refresh) {
       more && h("span", {}, more),
     ),
     told.enabled &&
-      note("", "The cluster balances itself (ottla.balance.enable): it carries out such plans without being asked."),
+      note("", "The cluster balances itself (ottla.balance.enable): it executes such plans by itself."),
     (isBusy(told) || told.move_count > 0) && h("div", { class: "actions" }, isBusy(told) ? end : begin),
   ];
 }
@@ -101,7 +101,7 @@ async function execute(left, cost) {
     title: "Balance the cluster?",
     what: [
       `${left} change: ${cost}. The controller moves some partitions at a time, and goes on if it is replaced.`,
-      "The plan is made anew while the work goes on, so what moves may differ from what is shown.",
+      "The plan is computed again during the balance, so the moves may differ from those shown here.",
     ],
     action: "Balance the cluster",
     act: beginBalance,
@@ -114,7 +114,7 @@ async function cancel(isEnabled) {
   const isDone = await ask({
     title: "Cancel the balance?",
     what: [
-      "Nothing more is begun, and partitions that move now stay where they were. Data copied so far for them is deleted; moves that are done stay.",
+      "No further moves are started, and partitions that are moving now stay where they were. Data copied so far for them is deleted; moves that are complete stay.",
       isEnabled && "The cluster balances itself again later, because ottla.balance.enable is true.",
     ].filter(Boolean),
     action: "Cancel the balance",

@@ -56,7 +56,7 @@ export function quotasPage(view) {
   view.show(
     "Quotas",
     accessHead("#/access/quotas"),
-    h("p", { class: "hint" }, "A quota slows down clients that ask for more than it allows. The one that names a client most exactly counts."),
+    h("p", { class: "hint" }, "A quota slows down clients that ask for more than it allows. The most specific quota that fits a client applies."),
     h("div", { class: "actions" }, button("Set a quota…", () => openQuota(list.refresh), { class: "main" })),
     tools,
     list,

@@ -31,7 +31,7 @@ export function topicClientsPage(view, { topic }) {
       h(
         "p",
         { class: "hint" },
-        "Idempotent and transactional producers, by partition, the last that wrote first. Others leave no trace in a log.",
+        "Idempotent and transactional producers, by partition, most recent first. Logs have no state of other producers.",
       ),
       producers,
     ),
