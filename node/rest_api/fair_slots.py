@@ -34,7 +34,7 @@ class FairSlots:
     """The slots of one kind of work, on one loop."""
 
     def __init__(self, kind: str, what: str, bounds: Bounds) -> None:
-        """Create free slots; `what` ends an error's "Too many", for example "pages of records are read"."""
+        """Create free slots; `what` ends an error's "Too many", for example "requests are in progress"."""
         self.kind = kind
         self._what = what
         self._bounds = bounds
