@@ -37,7 +37,8 @@ class RequestGuard:
     def check(self, method: str, headers: MultiMapping[str], target: str = "") -> None:
         """Raise RestError 403, or 421 for a Host that is not this node's.
 
-        `target` is the host in the request line; if it is given, it takes precedence over the header.
+        `target` is the host in the request line; it takes precedence over the header, so both must be this
+        node's.
         """
         authority = headers.get("Host", "")
         asked = (authority, target) if target else (authority,)
