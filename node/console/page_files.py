@@ -1,6 +1,6 @@
-"""The files of the console as they are served: content, type, and a tag that changes with the content.
+"""The files of the console: content, type, and an ETag that changes with the content.
 
-They are read once, and are the same as long as the process lives.
+They are read once, and do not change while the process runs.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 INDEX: Final = "index.html"
-# Not from the mimetypes of the machine, which some installations have changed.
+# Not from the machine's mimetypes, which some installations have changed.
 CONTENT_TYPES: Final[Mapping[str, str]] = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -25,7 +25,7 @@ TAG_LENGTH: Final = 32  # hex digits of SHA-256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageFile:
-    """One file; `path` is relative, as `js/main.js`."""
+    """One file; `path` is relative, such as `js/main.js`."""
 
     path: str
     content: bytes
@@ -35,7 +35,7 @@ class PageFile:
 
 @lru_cache(maxsize=1)
 def page_files() -> Mapping[str, PageFile]:
-    """All files by their paths."""
+    """Return all files by their paths."""
     return {one.path: one for one in _read(files("ottla.node.console") / "static", PurePosixPath())}
 
 
@@ -55,7 +55,7 @@ def _read(folder: Traversable, within: PurePosixPath) -> Iterator[PageFile]:
 
 
 def is_unchanged(if_none_match: str | None, etag: str) -> bool:
-    """Whether a browser has it already: RFC 9110, 13.1.2, by weak comparison."""
+    """Return True if a browser already has the file: RFC 9110, 13.1.2, by weak comparison."""
     if if_none_match is None:
         return False
     tags = [tag.strip().removeprefix("W/") for tag in if_none_match.split(",")]

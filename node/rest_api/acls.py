@@ -1,6 +1,7 @@
-"""Access control entries (ACLs), as Confluent's v3 has them: searched and deleted by filters, created.
+"""Access control entries (ACLs) in Confluent's v3: search and delete by filters, and create.
 
-Words of filters are taken in any case, as by Confluent's; without an authorizer the answer is in its words.
+As with Confluent's REST proxy, the words of a filter are accepted in any case, and without an authorizer the
+error has its text.
 """
 
 from collections.abc import Mapping
@@ -86,7 +87,7 @@ _DELETED: Final = {
     "properties": {"data": {"type": "array", "items": _ACL}},
     "required": ["data"],
 }
-_CREATED: Final = Response(description="Created, or there already.")
+_CREATED: Final = Response(description="The ACL was created, or existed already.")
 
 
 async def search_acls(context: RestContext, request: RestRequest) -> Answer:
@@ -138,7 +139,7 @@ def _told(error: KafkaError) -> KafkaError | RestError:
 
 
 def _given(request: RestRequest) -> dict[str, str]:
-    """Return all fields of a filter, those that were not given too; RestError for a word that is none."""
+    """Return all fields of a filter, with defaults for those not given; RestError if a word is unknown."""
     given = {name: request.query.get(name, "ANY" if name in _WORDS else "") for name in _FIELDS}
     for name, kind in _WORDS.items():
         given[name] = given[name].upper()
@@ -162,7 +163,7 @@ def _filter(given: Mapping[str, str]) -> AclFilter:
 
 
 def _entry(body: Mapping[str, str]) -> AccessControlEntry:
-    """Return the entry of a body; RestError for words that stand for several, or for none."""
+    """Return the entry of a body; RestError if a word stands for several values or for none."""
     for name in _WORDS:
         if body[name] in ("ANY", "UNKNOWN", "MATCH"):
             raise bad_request(f"{name} cannot be {body[name]}")
@@ -194,7 +195,9 @@ def _link(context: RestContext, request: RestRequest, fields: Mapping[str, str])
 
 
 def _data(context: RestContext, request: RestRequest, entry: AccessControlEntry) -> Data:
-    """Return an entry as Confluent's writes it: its link finds it, and it has no name of a resource."""
+    """Return an entry in Confluent's format: its link is the search that finds it, and it has no resource
+    name.
+    """
     fields = _fields(entry)
     return {
         "kind": "KafkaAcl",

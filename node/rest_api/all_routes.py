@@ -1,4 +1,4 @@
-"""The table of all routes: an area of the API adds its `ROUTES` here."""
+"""The table of all routes; each area of the API adds its `ROUTES` here."""
 
 from collections.abc import Sequence
 from functools import cache

@@ -1,8 +1,8 @@
-"""Finds the caller of a request: by a password, a token, a certificate or a session.
+"""Authentication of requests by a password, a token, a certificate or a session.
 
-Passwords are those of the SCRAM users of the cluster; they and tokens are checked in two threads. Failures
-count by address together with those of Kafka's clients, which holds their answers up, and by user and
-address. Nothing of a password or a token is logged, kept or answered.
+Passwords are those of the cluster's SCRAM users; two threads check passwords and tokens. Failures are counted
+per address together with failed logins over the Kafka protocol, which delays their answers, and per user and
+address. No part of a password or a token is logged, stored or sent back.
 """
 
 import asyncio
@@ -43,9 +43,9 @@ from ottla.node.security.sasl.sasl_error import SaslError
 from ottla.node.settings.rest_security_settings import BASIC, BEARER, CERTIFICATE, RestLogins
 
 REFUSED_RETRY_S: Final = 10
-BY_USER: Final = "user"  # and address
+BY_USER: Final = "user"  # and by address
 REALM: Final = "Ottla"
-# Browsers ask for a password by themselves where they know the scheme; the console has a page for that.
+# Browsers prompt for a password if they know the scheme; the console has a login page instead.
 SESSION_CHALLENGE: Final = f'Session realm="{REALM}"'
 _CHALLENGES: Final = {BASIC: f'Basic realm="{REALM}", charset="UTF-8"', BEARER: f'Bearer realm="{REALM}"'}
 
@@ -54,37 +54,37 @@ log = logging.getLogger(__name__)
 
 
 class Identity(NamedTuple):
-    """The caller, and that by which it is known: a session, a password, a token; else a certificate."""
+    """The principal of a caller with its proof: a session, a password, a token, or else a certificate."""
 
     principal: str
     session: Session | None = None
-    user: str = ""  # whose password was right
-    credential: ScramCredential | None = None  # by which it was
-    ends_s: float | None = None  # of a token, by the clock of sessions
+    user: str = ""  # set if a password was the proof
+    credential: ScramCredential | None = None  # that the password was checked against
+    ends_s: float | None = None  # when a token expires, by the clock of sessions
 
 
 NOBODY: Final = Identity(ANONYMOUS)
 
 
 class Connected(Protocol):
-    """The facts about the other end of a connection."""
+    """The facts about the client's end of a connection."""
 
     tls: ServerTls | None
-    principal: str | None  # that of its certificate, once that was looked at
-    logged_in: str | None  # who has last logged in over it
-    proven_user: str  # whose right password was shown over it last
+    principal: str | None  # of its certificate, once that was examined
+    logged_in: str | None  # the principal of the last login over it
+    proven_user: str  # the user whose correct password was last sent over it
 
     def certificate(self) -> bytes | None:
-        """Return the certificate that the client has shown (DER), None without one."""
+        """Return the client's certificate (DER), or None if it sent none."""
         ...
 
 
 class WrongLogin(Exception):
-    """A password or a token that is not right."""
+    """A password or a token that is not valid."""
 
 
 class RestAuthentication:
-    """Judges requests on the loop of the REST API."""
+    """Authenticates requests on the loop of the REST API."""
 
     def __init__(self, facts: NodeFacts, logins: RestLogins) -> None:
         self.methods = logins.methods
@@ -96,22 +96,22 @@ class RestAuthentication:
         self._known = KnownPasswords(unique(32))
         self._lines = ClientLines(log)
         self._waits = LoginWaits(unique(32))
-        # Of those who give a password: one of a user and an address is judged at a time.
+        # Passwords for one user from one address are checked one at a time.
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._rejected = dict.fromkeys((BY_ADDRESS, BY_USER, BY_NODE), 0)
         self._lane = HandshakeLane(name="rest-logins")
 
     @property
     def reading(self) -> RestWork:
-        """The logins that wait for a thread, and those that were not looked at; for any thread."""
+        """The logins that wait for a thread, and the numbers of those rejected unchecked; for any thread."""
         return RestWork("logins", self._lane.running, self._lane.waiting, dict(self._rejected))
 
     def close(self) -> None:
-        """Let go of the threads."""
+        """Stop the threads."""
         self._lane.close()
 
     async def identity_of(self, request: web.Request, connection: Connected, address: str) -> Identity:
-        """Return who asks; RestError 401 if that is not proven, 429 if it is not looked at now."""
+        """Return the caller; RestError 401 if it has no valid proof, 429 if its login is not checked now."""
         if not self.methods:
             return NOBODY
         given = request.headers.getall(hdrs.AUTHORIZATION, [])
@@ -132,13 +132,13 @@ class RestAuthentication:
         return found
 
     def _count_login(self, connection: Connected, principal: str) -> None:
-        """Count who logs in over a connection, once: a client shows its password with each request."""
+        """Count the login of a principal once per connection; its password comes with each request."""
         if connection.logged_in != principal:
             connection.logged_in = principal
             self._facts.logins.successful += 1
 
     async def _proven(self, scheme: str, proof: str, address: str, connection: Connected) -> Identity:
-        """Return whom the header Authorization proves."""
+        """Return the caller that the header Authorization proves."""
         if scheme == BASIC and BASIC in self.methods:
             user, password = _user_and_password(proof)
             credential = self._shown_before(user, password, connection)
@@ -152,16 +152,16 @@ class RestAuthentication:
         raise WrongLogin
 
     def _shown_before(self, user: str, password: str, connection: Connected) -> ScramCredential | None:
-        """Return the credential of a user whose right password is shown once more over a connection.
+        """Return the credential of a user whose correct password is sent again over a connection.
 
-        It waits for nothing: wrong passwords of others from its address do not lock out who is connected.
+        This never waits, so wrong passwords from its address do not lock out a client that is logged in.
         """
         credential = self._credential(user) if user == connection.proven_user else None
         is_right = credential is not None and self._known.is_right(user, password, credential)
         return credential if is_right else None
 
     async def identity_without_asking(self, request: web.Request, connection: Connected) -> Identity:
-        """Return who asks by a session or a certificate, and `NOBODY` for others."""
+        """Return the caller by its session or certificate, or `NOBODY`."""
         session = self._session_of(request.cookies.get(self.cookie_name(connection.tls is not None), ""))
         if session is not None:
             return Identity(session.principal, session)
@@ -184,9 +184,10 @@ class RestAuthentication:
         return Identity(connection.principal)
 
     def cookie_name(self, has_tls: bool) -> str:
-        """Return under what name a browser keeps the id of a session.
+        """Return the name of the cookie with the session id.
 
-        Nodes of one host share cookies, so the node is named; browsers take the prefix from https alone.
+        Nodes on one host share cookies, so the name has the node id; browsers accept the prefix over https
+        alone.
         """
         return f"{'__Host-' if has_tls else ''}ottla-session-{self._facts.node_id}"
 
@@ -200,9 +201,9 @@ class RestAuthentication:
         return None
 
     def still_holds(self, identity: Identity) -> bool:
-        """Return whether that by which a caller was known is valid now.
+        """Return True if the proof of a caller is still valid.
 
-        What goes on for a session is a use of it, as further requests are.
+        Calling it counts as a use of the session, as another request does.
         """
         session = identity.session
         if session is not None and not self.sessions.use(session, self.now_s()):
@@ -217,13 +218,13 @@ class RestAuthentication:
     # ---- proofs --------------------------------------------------------------------------------------
 
     async def check_password(self, user: str, password: str, address: str) -> ScramCredential:
-        """Return the credential of a user whose password is right; WrongLogin, after a while, if it is not.
+        """Return the credential of a user whose password is correct; WrongLogin, after a delay, if it is not.
 
-        RestError 429 where logins from this address, or for this user, have to wait.
+        RestError 429 if logins from this address or for this user have to wait.
         """
         self._check_turn(address)
         turn = self._turns.setdefault((user[:MAX_USER_CHARS], address), asyncio.Lock())
-        async with turn:  # or as many could be tried at once as there are connections
+        async with turn:  # else as many could be tried at once as there are connections
             found = await self._judge_password(user, password, address)
         if found is None:
             await self._failed(address)
@@ -236,7 +237,7 @@ class RestAuthentication:
         if wait_s > 0:
             self._rejected[BY_USER] += 1
             if self._waits.waits_for_strangers(user, address, self.now_s()):
-                # One line for all addresses, since the log counts lines that come again.
+                # A single text for all addresses, since the log counts lines that recur.
                 said = (
                     "Passwords for user %s are guessed from many addresses: logins from new addresses wait."
                 )
@@ -264,7 +265,7 @@ class RestAuthentication:
             self._waits.failed(user, address, self.now_s())
             self._facts.tell_failed_login(user[:MAX_USER_CHARS], address, BASIC.upper(), str(error))
             return None
-        except RestError:  # no thread has looked at it
+        except RestError:  # no thread has checked it
             self._waits.unjudged(user, address)
             raise
         self._waits.succeeded(user, address)
@@ -272,7 +273,7 @@ class RestAuthentication:
         return found
 
     async def check_token(self, token: str, address: str) -> VerifiedToken:
-        """Return what a token says; WrongLogin, after a while, if it is not accepted."""
+        """Return the verified content of a token; WrongLogin, after a delay, if it is not accepted."""
         verify = self._facts.verify_token
         assert verify is not None, "bearer is one of the ways to log in"
         self._check_turn(address)
@@ -298,7 +299,7 @@ class RestAuthentication:
         await asyncio.sleep(max(delay_s, self._facts.failed_login_delay_s))
 
     def _credential(self, user: str) -> ScramCredential | None:
-        """Return by which credential a password is checked: the stronger one, if there are two."""
+        """Return the credential to check a password against: the stronger one if there are two."""
         strong = self._credential_of(user, ScramMechanism.SCRAM_SHA_512)
         return strong or self._credential_of(user, ScramMechanism.SCRAM_SHA_256)
 
@@ -319,7 +320,7 @@ class RestAuthentication:
         def carry_out() -> object:
             try:
                 return work()
-            except Exception as error:  # it is raised where it is waited for
+            except Exception as error:  # raised again by the coroutine that waits
                 return kept(error)
 
         def refuse() -> None:
@@ -337,17 +338,17 @@ class RestAuthentication:
         return cast(T, outcome)
 
     def now_s(self) -> float:
-        """Return the time by the clock of sessions and waits."""
+        """Return the time of the clock that sessions and waits use."""
         return asyncio.get_running_loop().time()
 
     def end_of(self, token: VerifiedToken) -> float:
-        """Return when a token ends, by the clock of sessions."""
+        """Return the time at which a token expires, by the clock of sessions."""
         return self.now_s() + token.expires_ms / 1000 - time.time()
 
     # ---- refusals ------------------------------------------------------------------------------------
 
     def refusal(self, headers: Mapping[str, str]) -> RestError:
-        """Return the error for a client that has not proven who it is, with the ways to do so."""
+        """Return the error for a client without a valid proof, with the ways to log in."""
         is_page = headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
         challenges = [_CHALLENGES[one] for one in self.methods if one in _CHALLENGES and is_page]
         return RestError(
@@ -359,7 +360,7 @@ class RestAuthentication:
 
 
 def _user_and_password(proof: str) -> tuple[str, str]:
-    """Return what a Basic header says; WrongLogin if it says nothing."""
+    """Return the user and the password of a Basic header; WrongLogin if it is malformed."""
     try:
         text = base64.b64decode(proof, validate=True).decode()
     except (binascii.Error, ValueError):

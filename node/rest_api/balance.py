@@ -1,4 +1,4 @@
-"""/v1/balance: the plan that gives all brokers their share, and how it is carried out."""
+"""/v1/balance: the plan that gives all brokers equal shares, and its execution."""
 
 from typing import Final
 
@@ -90,20 +90,20 @@ ROUTES: Final = (
         path=_PATH,
         handler=get_balance,
         operation_id="getBalance",
-        summary="What moves now so that all brokers have their share, and what would move after that.",
+        summary="The moves under way that give all brokers equal shares, and the plan of further moves.",
         tag=TAG,
         query=(
             QueryParameter(
                 name="measure",
                 schema=BOOLEAN,
                 description="Measure for some seconds how fast partitions grow. Without it `bytes_in` is 0, "
-                "and the plan does not share what comes in.",
+                "and the plan does not balance incoming bytes.",
             ),
         ),
         responses={
             200: Response(
-                description="The plan, in its order, and the least time that its copies take; what each "
-                "broker has before and after it; the partitions on the move.",
+                description="The plan, in its order, and the minimum time for its copies; the load of "
+                "each broker before and after it; the partitions that are moving.",
                 schema=_BALANCE,
             )
         },
@@ -114,11 +114,11 @@ ROUTES: Final = (
         handler=request_balance,
         operation_id="requestBalance",
         is_for_administrators=True,
-        summary="Have the controller carry out the plan, some partitions at a time, until nothing is left.",
+        summary="Have the controller execute the plan, some partitions at a time, until it is complete.",
         tag=TAG,
         responses={
             202: Response(
-                description="The controller begins.",
+                description="The controller has started.",
                 schema=record({"requested": BOOLEAN}, title="RequestedBalance"),
             )
         },
@@ -129,11 +129,11 @@ ROUTES: Final = (
         handler=cancel_balance,
         operation_id="cancelBalance",
         is_for_administrators=True,
-        summary="Begin nothing more, and take back what moves.",
+        summary="Cancel the balance: start no further moves, and take back those under way.",
         tag=TAG,
         responses={
             200: Response(
-                description="The partitions that moved.",
+                description="The partitions whose moves were taken back.",
                 schema=record(
                     {"cancelled": {**listed(PARTITION), "maxItems": MAX_LISTED}}, title="CancelledBalance"
                 ),

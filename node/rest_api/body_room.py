@@ -1,7 +1,7 @@
-"""How much memory the bodies of all requests under way have together.
+"""The memory that the bodies of all requests under way may use together.
 
-Each body is bounded, but a thousand connections may each send one. So what is held of them is counted while
-it comes, and who would hold more than there is room for is refused; the others go on.
+Each body is bounded, but each of a thousand connections may send one. So the bytes are counted as they
+arrive, and the request that would exceed the limit is refused; the others continue.
 """
 
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from typing import Final
 
 from ottla.node.rest_api.rest_error import RestError
 
-# A body that is read takes several times its size.
+# A body takes several times its size while it is parsed.
 ROOM_BYTES: Final = 64 * 1024 * 1024
 
 
 class BodyRoom:
-    """The room of one node; at least one body of the largest size finds place."""
+    """The room of one node; at least one body of the largest size fits."""
 
     def __init__(self, largest_bytes: int, room_bytes: int = ROOM_BYTES) -> None:
         self.held_bytes = 0
@@ -23,7 +23,7 @@ class BodyRoom:
 
     @contextmanager
     def part(self) -> Iterator["BodyPart"]:
-        """What one request holds of it, until it is answered."""
+        """Yield the share of one request, which it holds until it is answered."""
         part = BodyPart(self)
         try:
             yield part
@@ -31,14 +31,14 @@ class BodyRoom:
             part.hold(0)
 
     def move(self, more_bytes: int) -> None:
-        """Take so much more, or give it back; RestError 429 if there is no room for it."""
+        """Take more bytes, or give back a negative number; RestError 429 if there is no room for them."""
         if more_bytes > 0 and self.held_bytes + more_bytes > self.limit_bytes:
             raise RestError(429, 429, "Too many request bodies are being received; try again later.")
         self.held_bytes += more_bytes
 
 
 class BodyPart:
-    """What one request holds."""
+    """The share of one request."""
 
     __slots__ = ("_held_bytes", "_room")
 
@@ -47,6 +47,6 @@ class BodyPart:
         self._held_bytes = 0
 
     def hold(self, size_bytes: int) -> None:
-        """So much it holds now; RestError 429 if there is no room for it."""
+        """Set the number of bytes held; RestError 429 if there is no room for them."""
         self._room.move(size_bytes - self._held_bytes)
         self._held_bytes = size_bytes

@@ -1,4 +1,4 @@
-"""The settings of brokers: of one, of each, and those that were set for all while they ran."""
+"""The settings of brokers: of one broker, of every broker, and the dynamic defaults of the cluster."""
 
 from typing import Final
 

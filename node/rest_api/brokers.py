@@ -1,4 +1,4 @@
-"""Brokers that take part in the cluster, and the replicas that each has."""
+"""The brokers of the cluster, and the replicas on each."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -41,14 +41,14 @@ _BROKERS: Final = collection_schema("BrokerDataList", "KafkaBrokerList", _BROKER
 
 
 async def living_brokers(context: RestContext) -> Sequence[DescribeClusterBroker]:
-    """Those that are not fenced, as Java's admin client sees them; by id."""
+    """Return the brokers that are not fenced, by id, as Java's admin client sees them."""
     described = await describe_cluster(context.client)
     living = [one for one in described.brokers if not one.is_fenced]
     return sorted(living, key=lambda one: one.broker_id)
 
 
 async def broker_or_404(context: RestContext, request: RestRequest) -> DescribeClusterBroker:
-    """The broker of the path."""
+    """Return the broker of the path; RestError 404 if there is none."""
     for broker in await living_brokers(context):
         if broker.broker_id == request.path["broker_id"]:
             return broker

@@ -1,20 +1,20 @@
-"""The requests by which clients of the REST API change the cluster, as the audit log tells them.
+"""The requests to the REST API that the audit log records as changes of the cluster.
 
-What was answered with a status of the 400s has changed nothing, and anybody could ask for it without end:
-told as changes, such requests would leave the lines of real ones out.
+A request answered with a 4xx status has changed nothing, and any client can send it without end: in the audit
+log, such requests would crowd out the lines of real changes.
 """
 
 from typing import Final
 
 from ottla.node.rest_api.request_guard import SAFE_METHODS
 
-_RECORDS: Final = "/records"  # what is written there is no change of the cluster
-_SESSIONS: Final = "/console/"  # nor is a login
-_NOTHING_DONE: Final = range(400, 500)  # of these, 401 and 403 are told as failed logins and as refusals
+_RECORDS: Final = "/records"  # writing records does not change the cluster
+_SESSIONS: Final = "/console/"  # nor does a login
+_NOTHING_DONE: Final = range(400, 500)  # the audit log has 401 and 403 as failed logins and refusals
 
 
 def is_told_change(method: str, path: str, status: int) -> bool:
-    """Return whether the audit log tells a request to this path of the table, answered with this status."""
+    """Return True if the audit log records a request to this path of the table with this status."""
     return (
         bool(path)
         and method not in SAFE_METHODS

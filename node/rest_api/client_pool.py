@@ -1,7 +1,7 @@
-"""Clients of the cluster for the requests under way: one each, so that nobody waits behind another's request.
+"""Clients of the cluster, one for each request under way, so that no request waits behind another.
 
 A Kafka connection answers in order: on a shared one a listing would wait for the creation of a topic. The
-connections of a client have the rights of one caller, so one that comes back is used again for that caller
+connections of a client have the rights of one caller, so a client that is returned is reused for that caller
 alone.
 """
 
@@ -18,20 +18,20 @@ from ottla.node.rest_api.fair_slots import Bounds, FairSlots
 from ottla.node.rest_api.rest_error import RestError
 from ottla.node.work.fair_pool import FairPool
 
-MAX_CLIENTS: Final = 64  # requests at work at a time; each may hold a connection to each node
-MAX_IDLE: Final = 16  # of all callers; the one that was longest unused goes first
-STEP_TIMEOUT_S: Final = 15.0  # for each step of what goes on for long, as a live tail
+MAX_CLIENTS: Final = 64  # requests at work at a time; each may hold a connection to every node
+MAX_IDLE: Final = 16  # of all callers; the least recently used one is closed first
+STEP_TIMEOUT_S: Final = 15.0  # for each step of a long request, such as a live tail
 TURN_TIMEOUT_S: Final = 15.0
-OPENING_THREADS: Final = 2  # in which records of all requests and tails are opened
-# Of one partition in one round: to a place deep in a batch of 15 million records goes 0.4 s.
+OPENING_THREADS: Final = 2  # that open the records of all requests and tails
+# Of one partition in one round: reaching a record deep in a batch of 15 million takes 0.4 s.
 MAX_OPENING_CPU_S: Final = 5.0
-MAX_WAITING: Final = 256  # for a client; whoever waits keeps a body and a connection
-# An address leaves a quarter of the clients, and half of the queue, to others.
+MAX_WAITING: Final = 256  # for a client; each waiting request holds a body and a connection
+# One address leaves a quarter of the clients and half of the queue to others.
 BOUNDS: Final = Bounds(MAX_CLIENTS, MAX_CLIENTS - MAX_CLIENTS // 4, MAX_WAITING, MAX_WAITING // 2)
 
 
 class ClientPool:
-    """Lends clients; `close` when nobody has one any more."""
+    """Lends clients; call `close` once all are returned."""
 
     def __init__(self, facts: NodeFacts) -> None:
         self._facts = facts
@@ -44,39 +44,41 @@ class ClientPool:
     async def lend(
         self, caller: Caller, deadline: Deadline | None = None, address: str = ""
     ) -> AsyncIterator[Client]:
-        """A client for one request of this caller, waited for until its deadline; shares are of addresses.
+        """Lend a client for one request of this caller, waiting until its deadline; shares are per address.
 
-        RestError 429 when too many are at work or wait for too long.
+        RestError 429 if too many requests are at work, or if this one waited too long.
         """
         timeout_s = TURN_TIMEOUT_S if deadline is None else deadline.remaining_s
         async with self.turns.slot(address, timeout_s):
             client = self._idle_of(caller) or self.make(caller)
-            client.forget_all()  # what it knows may be hours old
+            client.forget_all()  # its metadata may be hours old
             client.note_cut_off(self._facts.cut_off_since_ms)
             client.opening = self._opening_for(address)
             try:
                 yield client
             finally:
-                # A connection that lost its place has closed itself; the others are as good as before.
+                # A connection that lost its place has closed itself; the others can be reused.
                 self._idle.append((caller, client))
                 if len(self._idle) > MAX_IDLE:
                     await _end(self._idle.pop(0)[1])
 
     def _idle_of(self, caller: Caller) -> Client | None:
-        """Take the client of this caller that was used last, if there is one."""
+        """Take this caller's most recently used client, if there is one."""
         for place in range(len(self._idle) - 1, -1, -1):
             if self._idle[place][0] == caller:
                 return self._idle.pop(place)[1]
         return None
 
     def _opening_for(self, address: str) -> Opening:
-        """Return where the records of one request are opened: in the pool, by turns with other requests."""
+        """Return the function that opens the records of one request in the pool, in turns with other
+        requests.
+        """
         number = next(self._numbers)
         return lambda work: self._opened.submit_for(address, number, work)
 
     @asynccontextmanager
     async def own(self, caller: Caller) -> AsyncIterator[Client]:
-        """A client of one's own, for what goes on for long."""
+        """Yield a client outside the pool, for a long request."""
         client = self.make(caller)
         try:
             yield client
@@ -84,23 +86,23 @@ class ClientPool:
             await _end(client)
 
     def make(self, caller: Caller) -> Client:
-        """A client with the rights of this caller, to be closed by whoever asked for it."""
+        """Return a client with the rights of this caller; the caller of `make` closes it."""
         connect = self._facts.connect_for(caller)
         return Client(self._facts.bootstrap(), timeout_s=STEP_TIMEOUT_S, connect=connect)
 
     def make_reader(self, caller: Caller, address: str) -> Client:
-        """A client that lives for long, as one of `make`, whose records are opened in the pool."""
+        """Return a client as `make` does, for long use, whose records are opened in the pool."""
         client = self.make(caller)
         client.opening = self._opening_for(address)
         return client
 
     async def close(self) -> None:
-        """End the connections of the clients at rest, and what is opened for others."""
+        """Close the idle clients, and stop the threads that open records."""
         self._opened.close()
         while self._idle:
             await _end(self._idle.pop()[1])
 
 
 async def _end(client: Client) -> None:
-    # As after a failure: nobody waits for an answer of it any more.
+    # As after a failure: no request waits for its answers.
     await client.__aexit__(RestError, None, None)

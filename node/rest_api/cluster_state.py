@@ -1,4 +1,4 @@
-"""/v1/health, /v1/quorum and /v1/log-dirs: how the cluster is."""
+"""/v1/health, /v1/quorum and /v1/log-dirs: the state of the cluster."""
 
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ from ottla.node.rest_api.route import (
 
 TAG: Final = "Operations: cluster"
 TROUBLES: Final = ("leaderless", "under_replicated", "under_min_isr", "offline", "unclean")
-DEFAULT_LISTED: Final = 100  # what a person reads; a program may ask for more
+DEFAULT_LISTED: Final = 100  # as many as a person reads; a program may ask for more
 
 _BROKER: Final = record(
     {

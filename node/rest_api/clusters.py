@@ -1,4 +1,4 @@
-"""Clusters: there is one, and each node is in it. All that it has is linked from here."""
+"""Clusters: exactly one, to which every node belongs, with links to all of its resources."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Settings as resources: what those of topics, of brokers and of all brokers have in common."""
+"""Settings as resources: the parts that the settings of topics, brokers and the cluster have in common."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -31,9 +31,9 @@ from ottla.node.rest_api.route import (
 from ottla.node.wire.messages.describe_configs import DescribeConfigsResourceResult
 
 TAG: Final = "Configs (v3)"
-MAX_CHANGES: Final = 1_000  # of one request; a broker has some 250 settings
+MAX_CHANGES: Final = 1_000  # in one request; a broker has some 250 settings
 DEFAULT_CONFIG: Final = 5
-# Where a value comes from, as DescribeConfigs numbers it and Java's admin client calls it.
+# The source of a value: its number in DescribeConfigs, and its name in Java's admin client.
 SOURCES: Final[Mapping[int, str]] = {
     1: "DYNAMIC_TOPIC_CONFIG",
     2: "DYNAMIC_BROKER_CONFIG",
@@ -56,7 +56,7 @@ TYPES: Final = (
     "PASSWORD",
 )
 
-# Numbers and booleans are taken for the texts that they are written with.
+# A number or a boolean counts as its text.
 VALUE: Final[Schema] = {"type": ["string", "number", "boolean", "null"]}
 _TEXT_OR_NULL: Final[Schema] = {"type": ["string", "null"]}
 _SYNONYM: Final[Schema] = {
@@ -98,7 +98,7 @@ CHANGED: Final = {204: Response(description="The new value is in effect.")}
 
 
 def config_schema(title: str, kind: str, owner: Mapping[str, Schema]) -> Schema:
-    """The schema of `config_data`."""
+    """Return the schema of `config_data`."""
     fields = {
         "cluster_id": STRING,
         **owner,
@@ -123,7 +123,7 @@ def config_data(
     config: DescribeConfigsResourceResult,
     request: RestRequest,
 ) -> Data:
-    """One setting of somebody; `owner` are the fields that say whose."""
+    """Return one setting as a resource; `owner` has the fields that identify its owner."""
     data = resource(kind, link, name, **owner)
     data |= {
         "name": config.name,
@@ -145,7 +145,7 @@ def config_data(
 
 
 def changes_of(entries: Sequence[Mapping[str, Json]]) -> list[ConfigChange]:
-    """The changes of an `:alter`; an entry without an operation sets."""
+    """Return the changes of an `:alter` request; an entry without an operation is SET."""
     return [
         ConfigChange(entry["name"], DELETE)
         if entry.get("operation") == "DELETE"
@@ -155,7 +155,7 @@ def changes_of(entries: Sequence[Mapping[str, Json]]) -> list[ConfigChange]:
 
 
 def text_of(value: Json) -> str | None:
-    """A value as the text that Kafka takes."""
+    """Return a value as the text that Kafka takes."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -164,18 +164,18 @@ def text_of(value: Json) -> str | None:
 
 
 class Owner(NamedTuple):
-    """Whose settings are under a path, and how one of them is shown."""
+    """A kind of resource with settings: the path of its list, and the format of one setting."""
 
     path: str  # of the list
     name: str  # in the names of operations: getKafka{name}Config
     noun: str
-    schema: Schema  # of one
-    alter_id: str  # Confluent's names of it follow no rule
+    schema: Schema  # of one setting
+    alter_id: str  # Confluent's operation ids for it follow no rule
     of: Callable[[RestContext, RestRequest], Awaitable[ConfigResource]]  # RestError 404 if it is not there
     data: Callable[[RestContext, RestRequest, ConfigResource, DescribeConfigsResourceResult], Data]
     list_link: Callable[[RestContext, RestRequest], str]
-    is_for_administrators: bool = False  # whether these settings are those of the cluster itself
-    tells_all: bool = True  # False: only those are told that were set, and any may be
+    is_for_administrators: bool = False  # True: these settings belong to the cluster itself
+    tells_all: bool = True  # False: only settings that were set are listed, and any may be set
 
     @property
     def list_schema(self) -> Schema:
@@ -183,7 +183,7 @@ class Owner(NamedTuple):
 
 
 def config_routes(owner: Owner) -> tuple[Route, ...]:
-    """The list of an owner's settings, one of them, and their changes."""
+    """Return the routes for the list of an owner's settings, for one setting, and for changes."""
     name, noun = f"Kafka{owner.name}Config", owner.noun
     return (
         Route(
@@ -286,7 +286,7 @@ async def _change(
     must_be_told: bool,
     only_check: bool = False,
 ) -> Answer:
-    """RestError 404 for a setting that is not told where it must be, as Confluent's looks before."""
+    """Apply changes; RestError 404 if a setting must be listed and is not, which Confluent's checks first."""
     of = await owner.of(context, request)
     if must_be_told:
         check_known(await _settings(context.client, of), of, changes, context.cluster_id)
@@ -306,7 +306,7 @@ def wants_documentation(request: RestRequest) -> bool:
 def check_known(
     settings: Settings, of: ConfigResource, changes: Sequence[ConfigChange], cluster_id: str
 ) -> None:
-    """RestError 404 for a setting that there is not."""
+    """Raise RestError 404 if a setting does not exist."""
     known = {config.name for config in settings}
     for change in changes:
         if change.name not in known:

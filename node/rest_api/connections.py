@@ -1,9 +1,9 @@
-"""Who is connected, for how long, and who gives its place to somebody else.
+"""The connections of the REST API: their limit, their deadlines, and the choice of one to close.
 
-When all places are taken, a newcomer gets the place of a connection that waits for its client: for a request,
-for a body or for an answer to be read. Of the address that has most connections it is the one that was still
-for longest. So nobody keeps others out by connections that ask nothing, and a proxy may have as many as it
-needs.
+When all places are taken, a new connection gets the place of one that waits for its client: for a request,
+for a body, or for an answer to be read. It is the one that has been idle for longest among those of the
+address with most connections. So no client can keep others out with idle connections, and a proxy may have as
+many as it needs.
 """
 
 import asyncio
@@ -22,23 +22,23 @@ from ottla.node.rest_api.request_turns import RequestTurns
 from ottla.node.rest_api.rest_error import RestError
 
 MAX_CONNECTIONS: Final = 1024  # each costs an open file, which logs and Kafka clients need too
-FIRST_REQUEST_TIMEOUT_S: Final = 30.0  # who connects and asks nothing
-STALLED_TIMEOUT_S: Final = 30.0  # who takes nothing of an answer
+FIRST_REQUEST_TIMEOUT_S: Final = 30.0  # for a connection that sends no request
+STALLED_TIMEOUT_S: Final = 30.0  # for a client that reads nothing of its answer
 KEEPALIVE_TIMEOUT_S: Final = 75.0
 SWEEP_S: Final = 0.5
-MAX_WORDS: Final = 200  # characters of what aiohttp says is wrong with a request
+MAX_WORDS: Final = 200  # characters of aiohttp's text about a malformed request
 
 
 class HttpConnections:
-    """The places of one node, on one loop; `run` ends those whose time is over."""
+    """The places of one node, on one loop; `run` closes the connections past their deadline."""
 
     def __init__(self) -> None:
-        # By address; the connection that was still for longest is the first.
+        # By address; the connection that has been idle for longest is the first.
         self._places: dict[str, dict[HttpConnection, None]] = {}
         self._count = 0
 
     async def run(self) -> None:
-        """Never ends by itself."""
+        """Close connections that are past their deadline, forever."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(SWEEP_S)
@@ -48,12 +48,13 @@ class HttpConnections:
                     one.cut_off()
 
     def enter(self, connection: "HttpConnection") -> bool:
-        """Whether there is a place for it, if need be one that another had to leave."""
+        """Give a connection a place, if need be by closing another; return False if there is none."""
         if self._count >= MAX_CONNECTIONS:
             stillest = self._stillest()
             if stillest is None:
                 return False
-            # Not when the loop tells of its end: until then others may come, and each would end another one.
+            # Not left to `connection_lost`: others may come before it, and each would close another
+            # connection.
             self.leave(stillest)
             stillest.cut_off()
         self._places.setdefault(connection.address, {})[connection] = None
@@ -68,7 +69,7 @@ class HttpConnections:
         return None
 
     def moved(self, connection: "HttpConnection") -> None:
-        """Something came from the client, or went to it."""
+        """Note that bytes came from the client or went to it."""
         places = self._places.get(connection.address, {})
         if connection in places:
             del places[connection]
@@ -84,7 +85,7 @@ class HttpConnections:
 
 
 class HttpConnection(RequestHandler):
-    """A connection that has a place. What is no HTTP, or has too long a line, is answered as JSON too."""
+    """A connection that has a place. The answer to malformed HTTP, or too long a line, is in JSON too."""
 
     __slots__ = (
         "_body",
@@ -109,31 +110,33 @@ class HttpConnection(RequestHandler):
         super().__init__(server, keepalive_timeout=KEEPALIVE_TIMEOUT_S, **settings)
         self._places = places
         self._turns = turns
-        self._held = b""  # came, and waits for its turn
+        self._held = b""  # bytes received that wait for their turn
         self._socket: asyncio.Transport | None = None
-        self._body: StreamReader | None = None  # of the request that came last
-        self._work: asyncio.Task[Any] | None = None  # what nobody waits for once the client has gone
+        self._body: StreamReader | None = None  # of the last request received
+        self._work: asyncio.Task[Any] | None = None  # work to cancel if the client disconnects
         self._when_shaken: Callable[[], object] = lambda: None
-        self.tls: ServerTls | None = None  # None: it is not encrypted
-        self.principal: str | None = None  # that of its certificate, once that was looked at
-        self.logged_in: str | None = None  # who has last logged in over it, which is counted once
-        self.proven_user = ""  # whose right password was shown over it last
+        self.tls: ServerTls | None = None  # None: the connection is not encrypted
+        self.principal: str | None = None  # of its certificate, once that was examined
+        self.logged_in: str | None = None  # the principal of the last login over it, which is counted once
+        self.proven_user = ""  # the user whose correct password was last sent over it
         self.address = ""
-        self.deadline_s = math.inf  # of the loop's clock: when it is cut off unless something happens
-        self.is_at_work = False  # it waits for us, not for its client
+        self.deadline_s = math.inf  # of the loop's clock: it is cut off then unless bytes move
+        self.is_at_work = False  # it waits for the node, not for its client
 
     def has_tls(self, tls: ServerTls, when_shaken: Callable[[], object]) -> None:
-        """Note that it is encrypted; `when_shaken` is called after its handshake."""
+        """Note that the connection is encrypted; `when_shaken` is called after its handshake."""
         self.tls, self._when_shaken = tls, when_shaken
 
     def certificate(self) -> bytes | None:
-        """Return the certificate that the client has shown (DER), None without one."""
+        """Return the client's certificate (DER), or None if it sent none."""
         shaken = None if self._socket is None else self._socket.get_extra_info("ssl_object")
         return None if shaken is None else cast("bytes | None", shaken.getpeercert(binary_form=True))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._when_shaken()
-        self._socket = cast(asyncio.Transport, transport)  # uvloop's is one by its methods alone
+        self._socket = cast(
+            asyncio.Transport, transport
+        )  # uvloop's transport has the methods but not the type
         peer = transport.get_extra_info("peername")
         self.address = network_of(str(peer[0]) if peer else "")
         if self._places.enter(self):
@@ -150,7 +153,7 @@ class HttpConnection(RequestHandler):
             work.cancel()
 
     def data_received(self, data: bytes) -> None:
-        if self._held:  # over TLS, more may come though reading is paused
+        if self._held:  # over TLS, more bytes may arrive although reading is paused
             self._held += data
         elif self._turns.is_now(self, self.address, data):
             self._handle(data)
@@ -160,7 +163,7 @@ class HttpConnection(RequestHandler):
             self._socket.pause_reading()
 
     def handle_held(self) -> None:
-        """Handle what came, now that it is the connection's turn."""
+        """Handle the bytes that were held, in the connection's turn."""
         held, self._held = self._held, b""
         if held and self._socket is not None and not self._socket.is_closing():
             self._socket.resume_reading()
@@ -172,10 +175,12 @@ class HttpConnection(RequestHandler):
             self._body = self._messages[-1][1]
 
     def eof_received(self) -> bool:  # type: ignore[override]  # theirs always lets it close
-        """True keeps it open for an answer: a body that was cut off is one that can be told of."""
+        """Return True to keep the connection open for an answer, since an incomplete body is answered with an
+        error.
+        """
         self.handle_held()
         if self.tls is not None or self._body is None or self._body.is_eof():
-            return False  # nothing can be sent over TLS that has ended
+            return False  # nothing can be sent over TLS after its end
         self._body.set_exception(web.RequestPayloadError("The request body is incomplete."))
         return True
 
@@ -188,12 +193,14 @@ class HttpConnection(RequestHandler):
         self._goes_on()
 
     def moved(self) -> None:
-        """Something came from the client, or went to it."""
+        """Note that bytes came from the client or went to it."""
         self._places.moved(self)
 
     @contextmanager
     def request(self) -> Iterator[None]:
-        """While a request is served; aiohttp ends connections on which no other one follows."""
+        """Mark the time in which a request is served; after it, aiohttp closes the connection if no other
+        follows.
+        """
         self._goes_on()
         try:
             yield
@@ -204,7 +211,7 @@ class HttpConnection(RequestHandler):
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """While it waits for us: nobody else gets its place."""
+        """Mark the time in which the connection waits for the node; no other connection gets its place."""
         self.is_at_work = True
         try:
             yield
@@ -213,7 +220,7 @@ class HttpConnection(RequestHandler):
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """While the client is only told something: the task is cancelled as soon as the client has gone."""
+        """Mark work that only answers the client: a disconnect of the client cancels the current task."""
         self._work = asyncio.current_task()
         try:
             yield
@@ -221,7 +228,7 @@ class HttpConnection(RequestHandler):
             self._work = None
 
     def cut_off(self) -> None:
-        """End it at once; what was not sent is lost."""
+        """Close the connection at once; bytes not yet sent are lost."""
         self.force_close()
         if self._socket is not None:
             self._socket.abort()
@@ -243,7 +250,7 @@ class HttpConnection(RequestHandler):
     ) -> web.StreamResponse:
         if request.writer.output_size > 0:
             raise ConnectionError("an answer that has begun cannot become another one")
-        # Behind the colon stand the bytes that came.
+        # The colon is followed by the bytes that came.
         words = (message or f"HTTP {status}").partition(":")[0][:MAX_WORDS]
         answer = error_answer(RestError(status, status, f"{words}."))
         answer.force_close()

@@ -1,8 +1,8 @@
-"""The console's files: at `/` its page, under `/console/` what that loads, whatever the cluster does.
+"""The files of the console: the page at `/`, and the files that it loads under `/console/`.
 
-A browser keeps them and asks by their tags whether they changed: after an update nobody sees an old script
-with a new page. The policy lets a page load what comes from here and nothing else, and run nothing that
-stands in the page itself.
+They are served in any state of the cluster. A browser caches them and checks their tags on each load: after
+an update no page runs an old script. The Content-Security-Policy lets a page load files of this node alone,
+and run no inline scripts.
 """
 
 from typing import Final
@@ -18,7 +18,9 @@ TAG: Final = "Console"
 
 
 async def who_am_i(context: RestContext, request: RestRequest) -> Answer:
-    """Which node this is; from its own memory, so that a console knows it without a cluster, too."""
+    """Return the node's identity from its own memory, so that the console has it even while the cluster is
+    down.
+    """
     return Answer(
         body={"cluster_id": context.cluster_id, "node_id": context.node_id, "version": SOFTWARE_VERSION}
     )
@@ -57,7 +59,9 @@ ROUTES: Final = (
         summary="The node that serves this console.",
         tag=TAG,
         responses={
-            200: Response(description="Its id, its cluster's, its version.", schema={"type": "object"})
+            200: Response(
+                description="Its id, the id of its cluster, and its version.", schema={"type": "object"}
+            )
         },
         uses_cluster=False,
         is_documented=False,

@@ -1,7 +1,7 @@
 """Logins to the console: a session for a password or a token, in a cookie that scripts cannot read.
 
-The id of a session goes to the browser in that cookie alone. Changes are taken with the session's token
-besides, which only a page of this node can read. A session that a browser had before ends with a new login.
+The browser gets the id of a session in that cookie alone. A change also needs the session's token, which only
+a page of this node can read. A new login ends the session that the browser had before.
 """
 
 from typing import Final
@@ -38,7 +38,7 @@ async def get_session(context: RestContext, request: RestRequest) -> Answer:
 
 
 def _is_nobody(context: RestContext) -> bool:
-    """Return whether somebody has to log in who has not."""
+    """Return True if the caller has to log in and has not."""
     return bool(context.authentication.methods) and context.caller.principal == ANONYMOUS
 
 
@@ -106,7 +106,7 @@ def _told(context: RestContext, principal: str | None, session: Session | None) 
 
 
 def _cookie(context: RestContext, request: RestRequest, value: str) -> str:
-    # A proxy may have taken the TLS off: then the browser has come by https all the same.
+    # A proxy may have terminated TLS: the browser then still came by https.
     is_secure = context.has_tls or request.base_url.startswith("https:")
     name = context.authentication.cookie_name(context.has_tls)
     return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict{'; Secure' if is_secure else ''}"

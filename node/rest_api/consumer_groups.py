@@ -1,7 +1,7 @@
-"""Consumer groups: their members, what each reads, and how far they are behind.
+"""Consumer groups: their members, the partitions that each reads, and their lag.
 
-As Confluent's: groups of both protocols, and those that only commit; not groups of Connect. The end of a log
-is the last stable offset, since a consumer of committed records gets no further.
+As with Confluent's: groups of both protocols, and groups that only commit offsets, but not those of Connect.
+Lag is measured from the last stable offset, since a consumer of committed records reads no further.
 """
 
 import re
@@ -121,7 +121,7 @@ _LAG_SUMMARY: Final = resource_schema(
 
 
 def _is_of_consumers(group_type: str, protocol_type: str) -> bool:
-    """A group that has only committed has no protocol type."""
+    """A group that only commits offsets has no protocol type."""
     return group_type.lower() == CONSUMER or protocol_type in (PROTOCOL_TYPE, "")
 
 
@@ -141,7 +141,7 @@ _KIND: Final = GroupKind(
 async def list_consumer_groups(context: RestContext, request: RestRequest) -> Answer:
     told = await list_groups(context.client, states=[], types=[])
     for error in told.problems.values():
-        raise error  # Confluent's list has no place that says what is missing
+        raise error  # Confluent's list has no field for a part that is missing
     listed = told.groups
     coordinators = {one.group_id: one.coordinator_id for one in listed}
     groups = await describe_groups(
@@ -183,7 +183,7 @@ def _speaks_classic(member: GroupMemberView) -> bool:
 
 
 def _in_capitals(state: str) -> str:
-    """PreparingRebalance as PREPARING_REBALANCE."""
+    """Return a name such as PreparingRebalance as PREPARING_REBALANCE."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", state).upper()
 
 
@@ -250,7 +250,7 @@ def _assignment_data(scope: GroupScope, member: GroupMemberView, one: TopicParti
 
 
 class _Lag(NamedTuple):
-    """How far a partition's committed offset is behind, and who reads the partition: nobody, if None."""
+    """The lag of a group in a partition, with the member that reads the partition, or None."""
 
     partition: TopicPartition
     current_offset: int
@@ -274,7 +274,7 @@ class _Lag(NamedTuple):
 
 
 async def _lags(context: RestContext, request: RestRequest) -> list[_Lag]:
-    """Of all that the group has committed, but where no leader answers; the furthest behind first."""
+    """Return the lags of all committed partitions whose leader answers, largest first."""
     group = await _KIND.group(context, request)
     committed = await committed_offsets(context.client, group.group_id)
     if not committed:

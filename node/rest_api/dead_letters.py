@@ -1,8 +1,8 @@
-"""Dead letters of a share group (KIP-1191): what its dead-letter topic has, and how they are delivered again.
+"""Dead letters of a share group (KIP-1191): the content of its dead-letter topic, and their redelivery.
 
-A letter that is delivered again becomes a new record of its origin, by the rights of the caller, and stays
-where it is. Headers of a letter are whatever its writer said, so the caller names the topic that letters go
-back to.
+A letter is redelivered as a new record in its origin, with the rights of the caller, and stays where it is.
+The headers of a letter are whatever its producer wrote, so the caller names the topic that letters go back
+to.
 """
 
 from typing import Final, NamedTuple
@@ -52,7 +52,7 @@ from ottla.node.rest_api.route import (
 )
 
 TAG: Final = "Operations: groups"
-MAX_LETTERS: Final = 100  # delivered by one request: each is read, and perhaps its origin, too
+MAX_LETTERS: Final = 100  # redelivered by one request: each is read, and perhaps its origin, too
 LETTER, ORIGIN, GONE = "letter", "origin", "gone"
 NOTHING_LEFT: Final = (
     "The dead letter names only where its record was, and that partition no longer has a record at this "
@@ -61,7 +61,7 @@ NOTHING_LEFT: Final = (
 
 
 class _Sent(NamedTuple):
-    """A record on its way back: no more of it than the answer needs, for a hundred may be large."""
+    """A record on its way back: only what the answer needs, for a hundred records may be large."""
 
     letter: DeadLetter
     content: str
@@ -69,7 +69,7 @@ class _Sent(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A letter, and the record that it stands for; without one if that is gone."""
+    """A letter with the record to redeliver, or None if that is gone."""
 
     record: Record
     letter: DeadLetter
@@ -112,7 +112,7 @@ async def list_dead_letters(context: RestContext, request: RestRequest) -> Answe
     try:
         wish = await wish_of(context.client, request, topic, None, shown=shown)
     except KafkaError as error:
-        # It is made with the first letter, where the brokers may make it.
+        # The brokers create it with the first letter, if they may.
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or "topic" in request.query:
             raise
         return Answer(body=body | _nothing())
@@ -144,7 +144,7 @@ async def get_dead_letter(context: RestContext, request: RestRequest) -> Answer:
     number, offset = request.path["partition_id"], request.path["offset"]
     found = await _find(context, request.path["group_id"], TopicPartition(topic, number), offset)
     form = request.query.get("format", AUTO)
-    # As base64 and as JSON.
+    # Counted as base64 and as JSON.
     request.answer_part.hold(3 * (len(found.key or b"") + len(found.value or b"")))
     shown = _shown(topic, number, found.record, found.letter, form)
     if found.origin is not None:
@@ -158,9 +158,9 @@ async def get_dead_letter(context: RestContext, request: RestRequest) -> Answer:
 
 
 async def _settings(context: RestContext, request: RestRequest) -> DeadLetterSettings:
-    """Return where the letters of the group are: a topic that is asked for counts more than its settings.
+    """Return the settings for the group's dead letters; a topic in the query overrides the configured one.
 
-    Letters and settings outlive their group.
+    Letters and settings stay when their group is deleted.
     """
     group_id, asked = request.path["group_id"], request.query.get("topic")
     absent: KafkaError | None = None
@@ -189,7 +189,7 @@ async def _topic(context: RestContext, request: RestRequest) -> str:
 
 
 async def _find(context: RestContext, group_id: str, where: TopicPartition, offset: int) -> _Found:
-    """Return a letter with what it stands for; RestError 404 for a record that is no letter of this group."""
+    """Return a letter with its record; RestError 404 if the offset has no letter of this group."""
     one = await read_one(context.client, where, offset, context.deadline)
     letter = None if one is None else dead_letter_of(one.headers)
     if one is None or letter is None or letter.group_id != group_id:
@@ -201,7 +201,7 @@ async def _find(context: RestContext, group_id: str, where: TopicPartition, offs
 
 
 def _shown(topic: str, number: int, one: Record, letter: DeadLetter, form: str) -> Data:
-    """Return a letter with the headers of its record alone: what the others say stands in fields."""
+    """Return a letter with its record's own headers; the headers of the dead letter become fields."""
     return {
         **shown_record(topic, number, one._replace(headers=own_headers(one.headers)), form),
         "origin": {**place(letter.origin), "offset": letter.origin_offset},
@@ -215,7 +215,7 @@ def _shown(topic: str, number: int, one: Record, letter: DeadLetter, form: str) 
 
 
 async def deliver_again(context: RestContext, request: RestRequest) -> Answer:
-    """The first error counts for the whole request if no letter is delivered."""
+    """If no letter is delivered, the first error answers the whole request."""
     wanted, group_id = request.body, request.path["group_id"]
     topic = await _topic(context, request)
     places = sorted({(one["partition"], one["offset"]) for one in wanted["letters"]})
@@ -268,7 +268,7 @@ _LETTER_FIELDS: Final = {
     "origin": _PLACE,
     "delivery_count": {
         **NULL_INT64,
-        "description": "How often the record was delivered; null if it is not told.",
+        "description": "How often the record was delivered; null if unknown.",
     },
     "reason": NULL_STRING,
     "has_copy": {
@@ -284,7 +284,7 @@ _LETTERS: Final = record(
         "topic": {**NULL_STRING, "description": "The dead-letter topic; null if the group has none."},
         "copies_records": {
             **BOOLEAN,
-            "description": "Whether letters get what their records have, as the group is set now.",
+            "description": "Whether new letters get a copy of their record, by the group's current settings.",
         },
         "letters": listed(_LETTER),
         **PAGE_PLACES,
@@ -298,7 +298,7 @@ _FOUND: Final = record(
             "type": "string",
             "enum": [LETTER, ORIGIN, GONE],
             "description": "Where key, value and headers were found: in the letter, or at its origin. "
-            "`gone`: the letter has none of them, and the origin no such record any more.",
+            "`gone`: the letter has none of them, and the record is gone from its origin, too.",
         },
         "message": NULL_STRING,
     },
@@ -333,7 +333,7 @@ _NAMES: Final = {"group_id": GROUP_ID, "offset": INT64}
 _TOPIC: Final = QueryParameter(
     name="topic",
     schema=TOPIC,
-    description="Another topic with letters of the group, as one from before its settings were changed.",
+    description="Another topic with letters of the group, such as one from before its settings were changed.",
 )
 _FORMAT: Final = QueryParameter(
     name="format",
@@ -347,9 +347,9 @@ ROUTES: Final = (
         path=_PATH,
         handler=list_dead_letters,
         operation_id="listDeadLetters",
-        summary="List the dead letters of a share group, with where each came from and why.",
+        summary="List the dead letters of a share group, with the origin and the reason of each.",
         description="Read as records are: pages, cursors and filters are the same. A topic may have letters "
-        "of several groups; those of others are passed over. Needs DESCRIBE and DESCRIBE_CONFIGS on the "
+        "of several groups; those of others are skipped. Needs DESCRIBE and DESCRIBE_CONFIGS on the "
         "group and READ on the dead-letter topic.",
         tag=TAG,
         path_parameters=_NAMES,
@@ -363,8 +363,8 @@ ROUTES: Final = (
         handler=get_dead_letter,
         operation_id="getDeadLetter",
         summary="A dead letter with the record that it stands for, if that is still there.",
-        description="A letter that has nothing of its record is a note: the record is read from its origin, "
-        "for which READ on that topic is needed.",
+        description="If the letter has no copy of its record, the record is read from its origin, which "
+        "needs READ on that topic.",
         tag=TAG,
         path_parameters=_NAMES,
         query=(_TOPIC, _FORMAT),
@@ -387,6 +387,6 @@ ROUTES: Final = (
         request_schema=_AGAIN,
         body_is_required=True,
         reads_records=True,
-        responses={200: Response(description="Where each went, or why it did not.", schema=_OUTCOME)},
+        responses={200: Response(description="The new place of each record, or its error.", schema=_OUTCOME)},
     ),
 )

@@ -1,8 +1,8 @@
-"""/debug/state: the state machines of this process as they are now, soft state too, which no log has.
+"""/debug/state: the current state machines of this process, including soft state, which no log has.
 
-Groups, transactions and share-partitions whose coordinator is on this node, replicas that it has, and the
-node itself. One machine is described at a time, between two turns of the node's loop: each is consistent, a
-page of them need not be.
+It shows the groups, transactions and share-partitions whose coordinator is on this node, the replicas on it,
+and the node itself. One machine is described at a time, between two turns of the node's loop: each is
+consistent, but a page of them may not be.
 """
 
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ async def get_state(context: RestContext, request: RestRequest) -> Answer:
 
 
 def _machines(node: NodeView, part: str) -> Iterator[tuple[str, Any]]:
-    """The state machines of a part with their names, in no order that means anything."""
+    """Yield the state machines of a part with their names, in no particular order."""
     if part == NODE:
         yield str(node.config.node_id), node
     elif not node.state.has_started:

@@ -1,8 +1,8 @@
-"""Slots for one kind of work, shared fairly among addresses: so many at work, so many waiting, no more.
+"""Slots for one kind of work, shared fairly among addresses, with a limit on running and on waiting work.
 
-No address has more than its share of the slots. Who finds none waits for its turn, and the next is the
-address with the fewest at work, in turn among those with as many. What is beyond the queue of an address, or
-of all, is told so at once (429), and what waited for too long, too.
+No address gets more than its share of the slots. Work without a slot waits for its turn. The next slot goes
+to the address with the fewest slots, in turn among equals. Requests beyond the queue of an address, or of all
+addresses, are answered with 429 at once, and so are those that waited for too long.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from ottla.node.counters.rest_work import RestWork
 from ottla.node.rest_api.rest_error import RestError
 
 RETRY_AFTER_S: Final = 2
-# How long work goes on at least before it gives way to an address that waits.
+# Work runs for at least this long before it gives way to another address.
 LEAST_TURN_S: Final = 0.5
 BY_ADDRESS, BY_NODE, BY_TIME = "address", "node", "time"
 
 
 class Bounds(NamedTuple):
-    """How many are at work and wait, of all addresses and of one."""
+    """Limits of running and waiting work, for all addresses and for each."""
 
     most: int
     most_of_address: int
@@ -34,27 +34,28 @@ class FairSlots:
     """The slots of one kind of work, on one loop."""
 
     def __init__(self, kind: str, what: str, bounds: Bounds) -> None:
-        """`what` says in an error what there is too much of, as "pages of records are read"."""
+        """Create free slots; `what` ends an error's "Too many", for example "requests are in progress"."""
         self.kind = kind
         self._what = what
         self._bounds = bounds
         self._running: Counter[str] = Counter()
         self._running_in_all = 0
-        # By address, whose turn is next first.
+        # By address, in the order of their turns.
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._waiting_in_all = 0
         self._rejected = dict.fromkeys((BY_ADDRESS, BY_NODE, BY_TIME), 0)
 
     @property
     def reading(self) -> RestWork:
-        """The numbers of now; may be read in any thread."""
+        """The current numbers; may be read in any thread."""
         return RestWork(self.kind, self._running_in_all, self._waiting_in_all, dict(self._rejected))
 
     @asynccontextmanager
     async def slot(self, address: str, timeout_s: float) -> AsyncIterator[Callable[[], bool]]:
-        """A slot, waited for at most so long; RestError 429 if there is none.
+        """Take a slot, waiting at most this long; RestError 429 if none becomes free.
 
-        It gives a question: whether the work should end early, as others with less at work wait.
+        It yields a function that returns True if the work should end early because addresses with fewer slots
+        wait.
         """
         if not self._is_free_for(address):
             await self._wait(address, timeout_s)
@@ -68,7 +69,7 @@ class FairSlots:
 
     @contextmanager
     def slot_now(self, address: str) -> Iterator[None]:
-        """A slot without waiting; RestError 429 if there is none."""
+        """Take a slot without waiting; RestError 429 if there is none."""
         self.check(address)
         self._take(address)
         try:
@@ -77,7 +78,7 @@ class FairSlots:
             self._release(address)
 
     def check(self, address: str) -> None:
-        """RestError 429 if there is no slot for this address now."""
+        """Raise RestError 429 if there is no slot for this address now."""
         if not self._is_free_for(address):
             raise self._refusal(
                 BY_ADDRESS if self._running[address] >= self._bounds.most_of_address else BY_NODE
@@ -113,7 +114,7 @@ class FairSlots:
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():
-                self._release(address)  # it came as the wait ended
+                self._release(address)  # the slot was granted as the wait ended
             else:
                 self._leave(address, turn)
             if isinstance(error, TimeoutError):
@@ -123,16 +124,17 @@ class FairSlots:
     def _leave(self, address: str, turn: "asyncio.Future[None]") -> None:
         queue = self._waiting.get(address)
         if queue is None or turn not in queue:
-            return  # its turn was passed over
+            return  # `_grant` has removed it already
         queue.remove(turn)
         self._waiting_in_all -= 1
         if not queue:
             del self._waiting[address]
 
     def _grant(self) -> None:
-        """Give free slots to those who wait."""
+        """Give free slots to waiting work."""
         while self._waiting:
-            # The first of those with the fewest: who had a turn goes behind the others.
+            # The first of those with the fewest slots: an address that had a turn goes to the end of the
+            # queue.
             address = min(self._waiting, key=lambda one: self._running[one])
             if not self._is_free_for(address):
                 return
@@ -141,7 +143,7 @@ class FairSlots:
             self._waiting_in_all -= 1
             if queue:
                 self._waiting[address] = queue
-            if not turn.done():  # else whoever waited has gone, and has not heard of it yet
+            if not turn.done():  # else the waiting task was cancelled and has not yet run
                 self._take(address)
                 turn.set_result(None)
 

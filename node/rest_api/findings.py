@@ -1,7 +1,7 @@
-"""/v1/doctor, and the causes that /v1/health names: what `ottla doctor` finds, asked of a node.
+"""/v1/doctor, and the causes in /v1/health: the findings of `ottla doctor`, made by a node.
 
-A node looks at its cluster once at a time, and what it found is kept for a moment for whoever has the same
-rights, so that pages which ask every few seconds cost a cluster little.
+A node examines its cluster one request at a time, and keeps the findings for a moment for callers with the
+same rights, so that pages which ask every few seconds cost a cluster little.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ from ottla.node.rest_api.route import BOOLEAN, STRING, Answer, Response, RestCon
 
 T = TypeVar("T")
 CAUSES_KEPT_S: Final = 2.0  # a page of the console asks every three seconds
-CAUSES_TIMEOUT_S: Final = 0.8  # with the overview before them, an answer comes within a second
+CAUSES_TIMEOUT_S: Final = 0.8  # the overview is asked first, and an answer comes within a second
 DOCTOR_KEPT_S: Final = 10.0
-STEP_TIMEOUT_S: Final = 2.0  # for each address: nodes of a cluster are near each other
+STEP_TIMEOUT_S: Final = 2.0  # for each address: the nodes of a cluster are near each other
 MAX_KEPT: Final = 32  # callers whose findings are kept
 FINDING: Final = record(
     {
@@ -50,7 +50,7 @@ class Found(NamedTuple, Generic[T]):
 
 
 class Kept(Generic[T]):
-    """Findings by caller, since they depend on rights; the oldest make room."""
+    """Findings by caller, since they depend on rights; the oldest are dropped first."""
 
     def __init__(self, kept_s: float) -> None:
         self._kept_s = kept_s
@@ -58,7 +58,7 @@ class Kept(Generic[T]):
         self._lock = asyncio.Lock()
 
     async def get(self, caller: Caller, find: Callable[[], Awaitable[T]]) -> Found[T]:
-        """Return what was found for this caller a moment ago, or find it now; one looks at a time."""
+        """Return the recent findings for this caller, or make them now; only one caller does so at a time."""
         async with self._lock:
             found = self._by_caller.get(caller)
             if found is None or monotonic_s() - found.found_s >= self._kept_s:
@@ -79,7 +79,7 @@ class Findings:
 
 
 async def causes(context: RestContext, health: Health) -> list[dict[str, str]]:
-    """Return why the cluster is not well, a sentence for each cause, from what nodes say in a moment."""
+    """Return the causes of the cluster's state, a sentence for each, from the nodes that answer in time."""
 
     async def ask() -> Told:
         return await ask_nodes(context.client.until(context.deadline.within(CAUSES_TIMEOUT_S)), health)
@@ -115,7 +115,7 @@ ROUTES: Final = (
         asks=AclOperation.DESCRIBE,
         handler=get_doctor,
         operation_id="getDoctor",
-        summary="What is wrong with the cluster, a sentence for each finding: the result of ottla doctor.",
+        summary="The problems of the cluster, a sentence for each: the findings of ottla doctor.",
         description="The node examines listeners, advertised addresses, the metadata quorum, disks, clocks, "
         "versions and partitions with the rights of the caller, and keeps what it found for "
         f"{DOCTOR_KEPT_S:g} seconds. A problem is something that does not work, or soon will not; a note "

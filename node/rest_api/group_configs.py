@@ -1,4 +1,4 @@
-"""The settings of groups of any type; a group need not be there to have some."""
+"""The settings of groups of any type; a group may have settings before it exists."""
 
 from typing import Final
 

@@ -105,7 +105,7 @@ _TIMELINE: Final = record(
 
 
 def target_of(to: str, value: int | str | None) -> Target:
-    """Where a reset goes; RestError 400 for a value that does not fit."""
+    """Return the target of an offset reset; RestError 400 for a value that does not fit."""
     if to in EDGES:
         if value is not None:
             raise bad_request(f"{to} takes no value.")

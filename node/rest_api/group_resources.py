@@ -1,4 +1,4 @@
-"""Groups as resources: what consumer groups and share groups have in common in Confluent's REST API."""
+"""Groups as resources: the parts that Confluent's consumer groups and share groups have in common."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from ottla.node.rest_api.route import Response, RestContext, RestRequest
 
 
 class GroupScope(NamedTuple):
-    """Where a group is found: the beginning of its links and of its names."""
+    """The base of a group's links and resource names."""
 
     kind: "GroupKind"
     base_url: str
@@ -30,7 +30,7 @@ class GroupScope(NamedTuple):
         return related(self._of_cluster("topics", one.topic, "partitions", one.partition))
 
     def coordinator(self, broker_id: int) -> Data:
-        """Return the field that links to the coordinator; none where it is not known."""
+        """Return the field that links to the coordinator, or no field if the coordinator is unknown."""
         return {"coordinator": related(self._of_cluster("brokers", broker_id))} if broker_id >= 0 else {}
 
     @property
@@ -42,13 +42,13 @@ class GroupScope(NamedTuple):
 
 
 class GroupKind(NamedTuple):
-    """Groups of one kind, and how they are found by the path of a request."""
+    """A kind of group, with the words of its paths, names and errors."""
 
     segment: str  # of their links
     name: str  # in their resource names
     id_name: str  # of the parameter in their path, and of the field in their members
     title: str  # in errors
-    other: str  # ends the sentence about a group of another kind
+    other: str  # ends the error for a group of another kind
     includes: Callable[[GroupView], bool]
 
     def scope(self, context: RestContext, request: RestRequest, group_id: str | None = None) -> GroupScope:
@@ -69,7 +69,7 @@ class GroupKind(NamedTuple):
         return group
 
     async def member(self, context: RestContext, request: RestRequest) -> GroupMemberView:
-        """Return the member that the path names; RestError 404 if the group has none of that id."""
+        """Return the member that the path names; RestError 404 if the group has no member with that id."""
         group = await self.group(context, request)
         wanted = request.path["consumer_id"]
         found = next((member for member in group.members if member.member_id == wanted), None)
@@ -85,5 +85,5 @@ async def coordinator_id_of(context: RestContext, group_id: str) -> int:
 
 
 def list_response(title: str, kind: str, schema: Schema) -> Response:
-    """Return the answer of a route that lists all of something."""
+    """Return the response of a route that lists all resources of a kind."""
     return Response(description="All of them.", schema=collection_schema(title, kind, schema))

@@ -1,6 +1,6 @@
-"""A group in one answer: its members, what each has, how far it is behind, and for how long.
+"""A group in one answer: its members, their partitions, and its lag in records and in time.
 
-By Confluent's paths the assignments are a request for each member, and lag in time is not there at all.
+In Confluent's API the assignments need a request per member, and there is no lag in time.
 """
 
 from collections.abc import Sequence
@@ -69,15 +69,15 @@ _IN_FLIGHT: Final = record(
         "next_locks": listed(_RANGE),
         "dead_letter_error": {
             **NULL_STRING,
-            "description": "Why the last attempt at dead letters failed; null if it did not.",
+            "description": "The error of the last attempt to write dead letters; null if it succeeded.",
         },
         "dead_letter_error_ms": {
             **NULL_INT64,
-            "description": "How long ago that was; null if it did not fail, or an older node says so.",
+            "description": "The time since that error; null without one, or from an older node.",
         },
         "dead_letters_lost": {
             **BOOLEAN,
-            "description": "Whether records were archived without dead letters; false while attempts follow.",
+            "description": "True if records were archived without dead letters; false during retries.",
         },
     },
     title="InFlightRecords",
@@ -88,14 +88,14 @@ _LAG: Final = record(
         "partition": INT32,
         "committed": {
             **NULL_INT64,
-            "description": "null if no offset is committed. Of a share group its start offset, before which "
-            "nothing is delivered again; null while it has not read the partition.",
+            "description": "null if no offset is committed. For a share group, its start offset, before "
+            "which no record is delivered again; null until it has read the partition.",
         },
         "log_end_offset": {**NULL_INT64, "description": "null if the partition has no leader."},
         "lag": {
             **NULL_INT64,
-            "description": "The difference of the two offsets; null if one is not known. Of a share group "
-            "the records from its start offset on that are neither acknowledged nor archived.",
+            "description": "The difference of the two offsets; null if one is not known. For a share "
+            "group, the records from its start offset on that are neither acknowledged nor archived.",
         },
         "lag_ms": {
             **NULL_INT64,
@@ -111,8 +111,8 @@ _LAG: Final = record(
         },
         "in_flight": {
             "anyOf": [{"type": "null"}, _IN_FLIGHT],
-            "description": "Of a share group, while members read: how many records are in which state, those "
-            "delivered most often, and the locks that end next. Told by the partition's leader.",
+            "description": "For a share group, while members read: the number of records in each state, the "
+            "most delivered records, and the locks that end next, from the partition's leader.",
         },
     },
     title="GroupLag",

@@ -1,4 +1,4 @@
-"""All groups in one answer, and how far behind each of those is that somebody looks for."""
+"""All groups in one answer, and on request the lag of some of them."""
 
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ from ottla.node.rest_api.route import (
 )
 
 TAG: Final = "Operations: groups"
-# Each is described, and all that it committed is compared with the ends of logs.
+# Each is described, and all of its committed offsets are compared with the ends of logs.
 MAX_DETAILED: Final = 1_000
 DEFAULT_DETAILED: Final = 100
 _GROUP: Final = record(
@@ -48,8 +48,8 @@ _GROUP: Final = record(
         "members": NULL_INT64,
         "lag": {
             **NULL_INT64,
-            "description": "The sum over all committed offsets, or over all that a share group has not done "
-            "with; null if not known or not requested.",
+            "description": "The sum over all committed offsets, or the records that a share group has not "
+            "finished; null if unknown or not requested.",
         },
         "lag_ms": {
             **NULL_INT64,

@@ -1,4 +1,4 @@
-"""/v1/.../history: what the nodes counted in the last hour, of the cluster, a broker, a topic and a group."""
+"""/v1/.../history: the samples of the last hour, of the cluster, a broker, a topic and a group."""
 
 from collections.abc import Collection
 from typing import Final
@@ -55,13 +55,13 @@ async def get_broker_history(context: RestContext, request: RestRequest) -> Answ
 
 async def get_topic_history(context: RestContext, request: RestRequest) -> Answer:
     name = request.path["topic_name"]
-    await topic_admin.describe_topics(context.client, [name])  # an error if there is none
+    await topic_admin.describe_topics(context.client, [name])  # raises if there is none
     return await _answer(context, await _living(context), Kind.TOPIC, name)
 
 
 async def get_group_history(context: RestContext, request: RestRequest) -> Answer:
     group_id = request.path["group_id"]
-    await describe_group(context.client, group_id)  # an error if there is none
+    await describe_group(context.client, group_id)  # raises if there is none
     return await _answer(context, await _living(context), Kind.GROUP, group_id)
 
 

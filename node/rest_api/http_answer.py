@@ -1,4 +1,4 @@
-"""From what handlers give to HTTP: short answers whole, long ones and streams in pieces as they are read."""
+"""Answers in HTTP: short ones at once, long ones and streams in pieces as the client reads them."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -14,12 +14,12 @@ from ottla.node.rest_api.answer_room import AnswerPart
 from ottla.node.rest_api.rest_error import RestError
 from ottla.node.rest_api.route import JSON, Answer
 
-WRITE_TIMEOUT_S: Final = 30.0  # for a reader to take a piece
-LAST_WORDS_TIMEOUT_S: Final = 2.0  # and to hear why a stream ends
+WRITE_TIMEOUT_S: Final = 30.0  # for a client to read a piece
+LAST_WORDS_TIMEOUT_S: Final = 2.0  # and to read the error that ends a stream
 PIECE_BYTES: Final = 256 * 1024
-SHORT_BYTES: Final = 64 * 1024  # what a transport takes before it says that its peer does not read
-RETRY_AFTER_S: Final = "1"  # a new leader mostly is there by then, and what was too much has ended
-SERVER: Final = "Ottla"  # aiohttp's own names its version and that of Python
+SHORT_BYTES: Final = 64 * 1024  # a transport buffers this much before it reports that its peer does not read
+RETRY_AFTER_S: Final = "1"  # by then a partition mostly has a new leader, and a burst of requests has ended
+SERVER: Final = "Ottla"  # aiohttp's own header shows its version and Python's
 SECURITY_HEADERS: Final = {
     hdrs.SERVER: SERVER,
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
@@ -30,12 +30,12 @@ SECURITY_HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 
-# Within it something goes on while a login holds; RestError when it does not.
+# A context in which work goes on while a login is valid; RestError once it is not.
 Standing = Callable[[], AbstractAsyncContextManager[None]]
 
 
 def error_answer(error: RestError) -> web.Response:
-    # Words of a request's head that are quoted may have bytes that are no UTF-8.
+    # A quoted part of a request's head may contain bytes that are not UTF-8.
     message = error.message.encode("utf-8", "backslashreplace").decode()
     body = orjson.dumps({"error_code": error.error_code, "message": message})
     headers = {**SECURITY_HEADERS, hdrs.CONTENT_TYPE: JSON, **error.headers}
@@ -47,16 +47,16 @@ def error_answer(error: RestError) -> web.Response:
 
 
 def encoded(answer: Answer) -> Answer:
-    """The same answer as bytes, so that its objects are kept no longer."""
+    """Return an answer encoded as bytes, so that its objects can be freed."""
     return answer if answer.body is None else replace(answer, body=None, content=orjson.dumps(answer.body))
 
 
 async def send_answer(
     request: web.Request, answer: Answer, part: AnswerPart, while_it_holds: Standing
 ) -> web.StreamResponse:
-    """An `encoded` answer that is whole; RestError 429 if there is no room for it.
+    """Send an `encoded` answer that is complete; RestError 429 if there is no room for it.
 
-    It is cut off when its caller's login ends.
+    The connection is cut off when the login of the caller ends.
     """
     headers = {**SECURITY_HEADERS, **answer.headers}
     content = answer.content
@@ -78,9 +78,9 @@ async def send_stream(
     on_piece: Callable[[], object],
     while_it_holds: Standing,
 ) -> web.StreamResponse:
-    """An answer that is made while it is read; `on_piece` is told of each piece that left.
+    """Send an answer that is made while the client reads it; call `on_piece` after each piece sent.
 
-    When its caller's login ends, its last piece says so.
+    When the login of the caller ends, the last piece is an error that says so.
     """
     headers = {**SECURITY_HEADERS, **answer.headers, hdrs.CONTENT_TYPE: answer.content_type}
     response = web.StreamResponse(status=answer.status, headers=headers)
@@ -104,7 +104,7 @@ async def _write(
     async with aclosing(pieces):
         await response.prepare(request)
         try:
-            # aiohttp leaves out the content of a whole answer to HEAD, not what is written in pieces.
+            # aiohttp omits the content of a complete answer to HEAD, but not pieces that are written.
             if request.method != hdrs.METH_HEAD:
                 try:
                     async with while_it_holds():
@@ -115,14 +115,14 @@ async def _write(
                 except RestError as error:
                     if failure is None:
                         raise
-                    response.force_close()  # nothing more is taken of a body
+                    response.force_close()  # the rest of the request's body is not read
                     async with asyncio.timeout(LAST_WORDS_TIMEOUT_S):
                         await response.write(failure(error))
             await response.write_eof()
         except (ConnectionError, ClientConnectionResetError):
-            return response  # nobody reads it any more
+            return response  # the client has disconnected
         except (RestError, KafkaError, OSError):
-            # The status has been sent; an answer that ends in its middle is seen to be cut.
+            # The status has been sent: without a proper end, the client sees that the answer is incomplete.
             if request.transport is not None:
                 request.transport.abort()
     return response

@@ -1,7 +1,7 @@
-"""From HTTP to what handlers get: a request is judged in the order of its cost.
+"""From an HTTP request to a handler's arguments: checks in the order of their cost.
 
-Who asks was judged before; then come path and query, the type and length of the body, the body. What is wrong
-is a RestError that says so.
+The caller is authenticated before; then come path and query, the type and length of the body, and the body.
+Each error is a RestError that names the mistake.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ _NUMBER = re.compile(r"-?[0-9]{1,19}(\.[0-9]{1,19})?")
 async def judge_request(
     route: Route, request: web.Request, base_url: str, body_part: BodyPart, answer_part: AnswerPart
 ) -> RestRequest:
-    """The request as its handler gets it; RestError if it is none of this route."""
+    """Return the request for its handler; RestError if it does not fit the route."""
     path = {name: _path_value(route, name, text) for name, text in request.match_info.items()}
     query = _query(route, request)
     raw = b""
     body: Json = None
     chunks: AsyncIterator[bytes] | None = None
-    # One route of Confluent's v2 has a body with GET.
+    # One route of Confluent's v2 has a GET with a body.
     takes_body = request.method not in SAFE_METHODS or route.request_schema is not None
     if takes_body and request.body_exists:
         check_content_type(request.headers, route.request_media_types)
@@ -64,10 +64,10 @@ async def judge_request(
 
 
 def _path_value(route: Route, name: str, text: str) -> Any:
-    """A path parameter as its type; what is no number where one must be is not found, as by Confluent's."""
+    """Return a path parameter in its type; 404 for an integer that is not one, as with Confluent's."""
     schema = route.schema_of(name)
     if schema.get("type") != "integer":
-        # Where an id may be older than the limit of ids, a route says how long it may be.
+        # Ids may be older than the limit of ids: their route then has a larger maxLength.
         longest = max(MAX_ID_BYTES, schema.get("maxLength", 0))
         if len(text.encode(errors="replace")) > longest:
             raise bad_request(f"{name} in the path has more than {longest} bytes.")
@@ -80,7 +80,7 @@ def _path_value(route: Route, name: str, text: str) -> Any:
 
 
 def _query(route: Route, request: web.Request) -> dict[str, Any]:
-    """The query parameters that the route knows; others mean nothing, as with Confluent's."""
+    """Return the query parameters that the route knows; others are ignored, as with Confluent's."""
     found: dict[str, Any] = {}
     for parameter in route.parameters:
         texts = request.query.getall(parameter.name, [])
@@ -104,14 +104,14 @@ def _query_value(parameter: QueryParameter, text: str) -> Any:
         value = text == "true"
     problem = problem_of(value, parameter.schema, parameter.name)
     if problem is not None:
-        # An expression says less to a person than what the parameter is for.
+        # A pattern helps a person less than the description of the parameter.
         words = f" {parameter.description}" if "pattern" in parameter.schema else ""
         raise bad_request(f"{problem}.{words}")
     return value
 
 
 async def _read(request: web.Request, part: BodyPart) -> bytes:
-    """The body; aiohttp's HTTPRequestEntityTooLarge as soon as it is too long."""
+    """Return the body; aiohttp's HTTPRequestEntityTooLarge as soon as it exceeds the limit."""
     if request.content_length is not None and request.content_length > request.client_max_size:
         raise web.HTTPRequestEntityTooLarge(request.client_max_size, request.content_length)
     body = bytearray()
@@ -152,7 +152,7 @@ def _parse(raw: bytes, schema: Schema | None) -> Json:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise bad_request(f"The body is not JSON: {error}.") from None
-    # Null is no body.
+    # A null counts as no body.
     problem = None if schema is None or body is None else problem_of(body, schema)
     if problem is not None:
         raise bad_request(f"Invalid body: {problem}.")

@@ -1,6 +1,6 @@
-"""Serves the table of routes: from a connection to a handler, and what becomes of an error.
+"""The HTTP server of the table of routes: from a connection to a handler, and from an error to an answer.
 
-Whatever goes wrong is a JSON answer with a code; what nobody foresaw is logged once, and the others go on.
+Every error is a JSON answer with a code. An unexpected one is logged once, and other requests go on.
 """
 
 import asyncio
@@ -57,24 +57,24 @@ from ottla.node.rest_api.v2_instances import Instances
 from ottla.node.security.administrators import REST
 from ottla.node.settings.config import BrokerConfig
 
-CALLER: Final = web.RequestKey("caller", Caller)  # who asks, once that is known
-LINGERING_S: Final = 2.0  # for the rest of a body that is not read, so that its sender hears why
-WAITING_SHARE: Final = 0.75  # of the time of a page, for its turn: the rest is enough to read something
-OVERTIME_S: Final = 0.5  # for what a handler does with the answers that came in time
+CALLER: Final = web.RequestKey("caller", Caller)  # the caller, once authenticated
+LINGERING_S: Final = 2.0  # to read the rest of a body, so that its sender receives the error
+WAITING_SHARE: Final = 0.75  # of a page's time limit, to wait for a slot: the rest is for reading
+OVERTIME_S: Final = 0.5  # for a handler to combine the answers that came in time
 ADMINISTRATOR_TIMEOUT_S: Final = 5.0  # to look up the addresses of the cluster's nodes
 CSRF_TOKEN: Final = "X-CSRF-Token"
 EVERYBODY: Final = "User:*"
-BACKLOG: Final = 1024  # connections that the kernel holds; beyond it, a client tries again after a second
+BACKLOG: Final = 1024  # connections that the kernel queues; beyond it, a client retries after a second
 STOP_GRACE_S: Final = 2.0  # for answers under way when the node stops
 
 log = logging.getLogger(__name__)
-# Whoever sends what is no HTTP is answered 400; a traceback for each would fill the log.
+# Bytes that are not HTTP are answered with 400; a traceback for each would fill the log.
 _unheard = logging.getLogger(f"{__name__}.protocol")
 _unheard.setLevel(logging.CRITICAL)
 
 
 class HttpServer:
-    """Serves the routes on some bound sockets; made and run on one loop."""
+    """Serves the routes on bound sockets; created and run on one loop."""
 
     def __init__(
         self, routes: Sequence[Route], facts: NodeFacts, config: BrokerConfig, memory: MemoryBudget
@@ -129,7 +129,7 @@ class HttpServer:
 
     @property
     def readings(self) -> list[RestWork]:
-        """How much of each kind of work there is."""
+        """Return the amount of each kind of work."""
         shared = (
             self.clients.turns,
             self.records.reads,
@@ -140,7 +140,7 @@ class HttpServer:
         return [one.reading for one in shared]
 
     async def run(self, sockets: Sequence[tuple[socket.socket, bool]], end: asyncio.Event) -> None:
-        """Let clients in until the end, or until a part of it fails. Each socket has TLS, or has it not."""
+        """Serve until `end` is set or a part of the server fails. Each socket comes with True for TLS."""
         async with asyncio.TaskGroup() as tasks:
             parts = [
                 tasks.create_task(part.run())
@@ -162,7 +162,7 @@ class HttpServer:
                     part.cancel()
 
     async def _stop(self) -> None:
-        """Take nobody new, end what takes long, and wait a little for what is under way."""
+        """Accept no new connections, end long requests, and wait briefly for those under way."""
         self.stopping.set()
         for acceptor in self._acceptors:
             acceptor.close()
@@ -182,7 +182,7 @@ class HttpServer:
             access_log=_unheard,
             logger=_unheard,
             lingering_time=LINGERING_S,
-            auto_decompress=False,  # a small body could become a huge one
+            auto_decompress=False,  # a small body could decompress to a huge one
         )
 
     # ---- one request -----------------------------------------------------------------------------
@@ -213,7 +213,7 @@ class HttpServer:
         except web.HTTPException as error:
             return error_answer(RestError(error.status, error.status, f"HTTP {error.status} {error.reason}"))
         except (ConnectionError, asyncio.CancelledError):
-            raise  # the client is gone, or the node stops
+            raise  # the client has disconnected, or the node stops
         except Exception as error:
             self._lines.tell(
                 logging.ERROR,
@@ -229,7 +229,7 @@ class HttpServer:
     async def _tell_changes(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Have the audit log tell who asked for a change, and with which status it was answered."""
+        """Record each change in the audit log, with its caller and the status of the answer."""
         answer = await handler(request)
         resource = request.match_info.route.resource
         path = "" if resource is None else resource.canonical
@@ -248,7 +248,9 @@ class HttpServer:
         return answer
 
     async def _tell_cut_off(self, _: web.Request, answer: web.StreamResponse) -> None:
-        """Say in every answer, those of errors and streams too, that what this node shows is old."""
+        """Add a header to every answer, errors and streams included, if this node is cut off and its data is
+        old.
+        """
         since_ms = self.facts.cut_off_since_ms
         if since_ms is not None:
             answer.headers[CUT_OFF_SINCE] = moment_as_text(since_ms)
@@ -277,9 +279,9 @@ class HttpServer:
         caller = request[CALLER] = Caller(identity.principal, host, is_local)
         await self._check_rights(route, request, caller, identity)
         judged = await judge_request(route, request, base_url, body_part, answer_part)
-        self._standing.check(identity)  # a body may have taken its time
+        self._standing.check(identity)  # the body may have taken long to arrive
         while_it_holds = partial(self._standing.while_it_holds, identity)
-        # Who only looks wants nothing any more once it has gone; what it changes is changed to the end.
+        # A read is cancelled once its client has disconnected; a change runs to its end.
         is_reading = route.method in SAFE_METHODS
         with connection.reading() if is_reading else nullcontext():
             with connection.work():
@@ -291,7 +293,7 @@ class HttpServer:
             return await send_answer(request, answer, answer_part, while_it_holds)
 
     def _place_of(self, request: web.Request) -> tuple[str, bool]:
-        """Return the address of who asks, and whether that is on this machine."""
+        """Return the address of the client, and True if it is on this machine."""
         transport = request.transport
         peer, local = (
             ("", "")
@@ -304,19 +306,19 @@ class HttpServer:
     async def _identity(
         self, route: Route, request: web.Request, connection: HttpConnection, address: str
     ) -> Identity:
-        """Return who asks; RestError 401 if that has to be proven and is not."""
+        """Return the caller; RestError 401 if the route needs a login and there is no valid one."""
         is_open = route.is_open or (route.is_metrics and EVERYBODY in self._metrics_principals)
         if is_open and (route.is_open or hdrs.AUTHORIZATION not in request.headers):
             try:
                 return await self._authentication.identity_without_asking(request, connection)
             except RestError:
-                return NOBODY  # a certificate that names nobody is as good as none here
+                return NOBODY  # an open route treats a certificate without a principal as none
         return await self._authentication.identity_of(request, connection, address)
 
     async def _check_rights(
         self, route: Route, request: web.Request, caller: Caller, identity: Identity
     ) -> None:
-        """RestError 403 for what the caller may not ask this node for; brokers judge all else."""
+        """Raise RestError 403 if the caller may not ask this node for the route; brokers check all else."""
         session = identity.session
         is_change = route.method not in SAFE_METHODS and not route.is_open
         if (
@@ -348,7 +350,7 @@ class HttpServer:
         if not route.uses_cluster:
             return await route.handler(self._context(None, deadline, asking), judged)
         if not self.facts.has_started:
-            # Its own listener would hold the request until the node serves.
+            # Over its own listener the request would wait until the node serves.
             raise RestError(
                 503, BROKER_NOT_AVAILABLE, "This node is still starting; /readyz shows its progress."
             )
@@ -359,9 +361,10 @@ class HttpServer:
         return await self._ask_cluster(route, judged, deadline, asking)
 
     def _sends_for(self, caller: Caller) -> Caller:
-        """Return whose producer sends the records of a caller.
+        """Return the caller whose producer sends the records of this caller.
 
-        Where nobody judges, all with one name share one, whatever their address: so they share batches.
+        Without an authorizer, callers with the same principal share a producer and its batches, whatever
+        their address.
         """
         return caller if self._has_authorizer else Caller(caller.principal, "127.0.0.1", is_local=False)
 
@@ -373,7 +376,7 @@ class HttpServer:
         asking: "_Asking",
         should_end: Callable[[], bool] = lambda: False,
     ) -> Answer:
-        # Not lent for as long as the answer is read: who reads slowly would keep others waiting.
+        # Not lent while the answer is read: slow readers would keep clients from other requests.
         async with self.clients.lend(asking.caller, deadline, asking.share) as client:
             cluster_id = judged.path.get("cluster_id", self.facts.cluster_id)
             if cluster_id != self.facts.cluster_id:
@@ -388,7 +391,7 @@ class HttpServer:
         asking: "_Asking",
         should_end: Callable[[], bool] = lambda: False,
     ) -> RestContext:
-        # A route that `uses_cluster` is the only one that touches the client.
+        # Only routes with `uses_cluster` touch the client.
         return RestContext(
             client=client,
             facts=self.facts,
@@ -410,7 +413,7 @@ class HttpServer:
 
 
 class _Asking(NamedTuple):
-    """Who asks: as brokers are told, how that is known, and from where."""
+    """The origin of a request: its caller as brokers see it, the proof of its login, and its address."""
 
     caller: Caller
     identity: Identity
@@ -419,12 +422,12 @@ class _Asking(NamedTuple):
 
     @property
     def share(self) -> str:
-        """Return whose share of the slots it takes: a user's, or that of an address."""
+        """Return the key of its share of the slots: the principal of a user, or the address."""
         return self.address if self.caller.principal == ANONYMOUS else self.caller.principal
 
 
 async def _within(deadline: Deadline, handling: Awaitable[Answer]) -> Answer:
-    """Await the answer of a handler; RestError 503 if it does not end by itself at its deadline."""
+    """Await the answer of a handler; RestError 503 if it has not ended shortly after its deadline."""
     try:
         async with asyncio.timeout(deadline.remaining_s + OVERTIME_S):
             return await handling

@@ -1,9 +1,9 @@
-"""Whether a JSON value is what a schema says: the part of JSON Schema 2020-12 that the API's bodies need.
+"""Validation of JSON values: the part of JSON Schema 2020-12 that the API's bodies need.
 
-The same schemas stand in the OpenAPI document, so what is told and what is judged cannot part. Known are
-`type` (a name or a list of names), `enum`, `properties`, `required`, `additionalProperties`, `items`,
-`minItems`, `maxItems`, `minimum`, `maximum`, `minLength`, `maxLength`, `pattern` and `anyOf`; words that only
-describe (`title`, `description`, `format`, `default`, `examples`) are passed over.
+The OpenAPI document has the same schemas, so documentation and validation cannot differ. Supported are `type`
+(a name or a list of names), `enum`, `properties`, `required`, `additionalProperties`, `items`, `minItems`,
+`maxItems`, `minimum`, `maximum`, `minLength`, `maxLength`, `pattern` and `anyOf`; keywords that only describe
+(`title`, `description`, `format`, `default`, `examples`) are ignored.
 """
 
 import re
@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 Schema = Mapping[str, Any]
-Json = Any  # what a JSON text stands for; a schema says what it is
+Json = Any  # a parsed JSON value, whose type a schema defines
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "object": (dict,),
@@ -26,9 +26,9 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 
 
 def problem_of(value: Json, schema: Schema, place: str = "") -> str | None:
-    """What is wrong with a value, in one sentence without its full stop; None if nothing is.
+    """Return the first mistake in a value, as a sentence without its full stop, or None if it is valid.
 
-    `place` names the value within the body, as `configs[0].name`.
+    `place` is the path to the value within the body, such as `configs[0].name`.
     """
     options = schema.get("anyOf")
     if options is not None:
@@ -57,7 +57,7 @@ def _has_type(value: Json, schema: Schema) -> bool:
     if names is None:
         return True
     for name in (names,) if isinstance(names, str) else names:
-        # In Python a bool is an int.
+        # In Python, a bool is an int.
         if isinstance(value, _TYPES[name]) and (name == "boolean" or not isinstance(value, bool)):
             return True
     return False
@@ -122,5 +122,5 @@ def _problem_of_number(value: float, schema: Schema, place: str) -> str | None:
 
 @lru_cache(maxsize=256)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    # Python's $ matches before a line end, too; that of JSON Schema does not.
+    # Python's $ also matches before a final line end; that of JSON Schema does not.
     return re.compile(f"{pattern[:-1]}\\Z" if pattern.endswith("$") else pattern)

@@ -1,8 +1,8 @@
-"""JSON documents one after another out of a stream of bytes that may be cut anywhere.
+"""A parser of concatenated JSON documents in a stream of bytes that may be split anywhere.
 
-The documents are objects, with nothing or with whitespace between them, as Confluent's clients send records
-on one connection. A document that is whole is given at once, also when nothing follows it. What is not JSON,
-or too long, ends the stream: where the next document would begin cannot be known.
+The documents are objects with nothing or whitespace between them, as Confluent's clients send records on one
+connection. A complete document is returned at once, even if nothing follows it. Malformed JSON, or too long a
+document, ends the stream: there is no way to find the start of the next one.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ottla.node.client.exact_json import load_json
 
-# Between two documents; within one it can stand in a text alone, since a comma parts the items of an array.
+# Between two documents. Within one it occurs only in a text, since a comma separates the items of an array.
 _BOUNDARY: Final = re.compile(rb"\}[ \t\r\n]*\{")
 _SPACE: Final = re.compile(rb"[ \t\r\n]*")
 _OUTSIDE_TEXT: Final = re.compile(rb'["{}\[\]]')
@@ -18,29 +18,30 @@ _WITHIN_TEXT: Final = re.compile(rb'["\\]')
 
 
 class JsonStream:
-    """Takes chunks, gives documents. When `problem` is set, nothing more is taken."""
+    """Takes chunks and returns documents. Once `problem` is set, further input is ignored."""
 
     def __init__(self, max_document_bytes: int) -> None:
         self.problem: str | None = None
         self._max_document_bytes = max_document_bytes
         self._buffer = bytearray()
-        # Of the document that has begun and has no end yet: how far it was read, and where that is.
+        # Of the document that has begun and not ended: how far it was scanned, and the state of the scan
+        # there.
         self._scanned = 0
         self._depth = 0
         self._in_text = False
 
     @property
     def is_in_document(self) -> bool:
-        """Whether a document has begun and not ended."""
+        """Return True if a document has begun and not ended."""
         return bool(self._buffer)
 
     @property
     def held_bytes(self) -> int:
-        """Of a document that has begun and not ended."""
+        """Return the size so far of the document that has begun and not ended."""
         return len(self._buffer)
 
     def feed(self, chunk: bytes) -> list[Any]:
-        """The documents that end in this chunk."""
+        """Return the documents that end in this chunk."""
         documents: list[Any] = []
         if self.problem is None:
             self._buffer += chunk
@@ -52,12 +53,12 @@ class JsonStream:
         return documents
 
     def end(self) -> None:
-        """Nothing follows; sets `problem` when a document was cut off."""
+        """Note that the stream has ended; sets `problem` if a document is incomplete."""
         if self.problem is None and self._buffer:
             self.problem = "the body ends within a JSON document"
 
     def _take(self, documents: list[Any]) -> int:
-        """Add all whole documents; where the first that is not whole begins."""
+        """Add all complete documents, and return the start of the first incomplete one."""
         start = 0
         while self.problem is None:
             if not self._depth:
@@ -68,7 +69,7 @@ class JsonStream:
                     shown = bytes(self._buffer[start : start + 20]).decode("ascii", "replace")
                     self.problem = f"a record must be a JSON object, but here is {shown!r}"
                     break
-                # The usual case, four times as fast as to count brackets.
+                # The usual case, four times as fast as counting brackets.
                 boundary = _BOUNDARY.search(self._buffer, start)
                 if boundary is not None and self._add_likely(documents, start, boundary.start() + 1):
                     start = boundary.start() + 1
@@ -81,7 +82,9 @@ class JsonStream:
         return start
 
     def _add_likely(self, documents: list[Any], start: int, end: int) -> bool:
-        """Add what probably is a document: no shorter piece of one is an object by itself."""
+        """Add a likely document; if these bytes parse, they are one, since no prefix of an object is an
+        object.
+        """
         if end - start > self._max_document_bytes:
             return False
         try:
@@ -103,7 +106,9 @@ class JsonStream:
         self.problem = f"Produce request size is larger than allowed threshold {self._max_document_bytes}"
 
     def _find_end(self) -> int | None:
-        """Count brackets on from where the last chunk ended; where the document ends, if it does."""
+        """Count brackets from where the last chunk ended; return the end of the document, or None if it goes
+        on.
+        """
         buffer, at = self._buffer, self._scanned
         while True:
             found = (_WITHIN_TEXT if self._in_text else _OUTSIDE_TEXT).search(buffer, at)
@@ -113,7 +118,7 @@ class JsonStream:
             at = found.end()
             match found.group():
                 case b"\\":
-                    at += 1  # what it stands before may be in the next chunk
+                    at += 1  # the escaped character may be in the next chunk
                 case b'"':
                     self._in_text = not self._in_text
                 case b"{" | b"[":

@@ -1,7 +1,7 @@
-"""Passwords that were right, so that each request of a client does not cost thousands of hashes again.
+"""A cache of correct passwords, so that a client's requests do not cost thousands of hashes each.
 
-Of a password a keyed hash is kept, under a key that this process has made, and beside it the credential that
-it was right for: once that has changed, the password counts as never seen.
+An entry holds a keyed hash of the password, with a key that this process has made, and the credential that it
+was checked against: once the credential changes, the entry no longer counts.
 """
 
 import hmac
@@ -10,29 +10,29 @@ from typing import Final, NamedTuple
 
 from ottla.metadata_raft.image import ScramCredential
 
-MAX_USERS: Final = 1_024  # the one that was longest unseen is forgotten first
+MAX_USERS: Final = 1_024  # the one not seen for longest is dropped first
 
 
 class _Known(NamedTuple):
-    """A password that was right."""
+    """A password that was correct."""
 
     credential: ScramCredential
     keyed: bytes
 
 
 class KnownPasswords:
-    """The last right password of each user; `key` is 32 bytes that nobody can guess."""
+    """The last correct password of each user; `key` is 32 random bytes."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._of: OrderedDict[str, _Known] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return of how many users a password is known."""
+        """Return the number of users with a known password."""
         return len(self._of)
 
     def is_right(self, user: str, password: str, credential: ScramCredential) -> bool:
-        """Return whether the password is known to be right for this credential; False if it is not known."""
+        """Return True if the password is known to match this credential."""
         known = self._of.get(user)
         if known is None:
             return False
@@ -45,7 +45,7 @@ class KnownPasswords:
         return True
 
     def add(self, user: str, password: str, credential: ScramCredential) -> None:
-        """Remember a password that was right."""
+        """Remember a correct password."""
         self._of[user] = _Known(credential, self._keyed(user, password))
         self._of.move_to_end(user)
         if len(self._of) > MAX_USERS:

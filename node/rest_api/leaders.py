@@ -1,4 +1,4 @@
-"""/v1/brokers/{id}/drain and /v1/leaders: who leads, and how that is changed."""
+"""/v1/brokers/{id}/drain and /v1/leaders: the leaders of partitions, and their transfer."""
 
 from typing import Any, Final
 

@@ -1,9 +1,10 @@
-"""How long somebody has to wait who has tried wrong passwords for a user.
+"""The wait before the next password for a user is checked, after wrong ones.
 
-Of one user from one address some are free; after that each wrong one makes the wait twice as long. Nobody at
-another address has to wait for it, so a stranger cannot lock a user out. Many addresses together are bounded,
-too: those from which a user was never seen to log in have so many tries for it in all, and so many a second
-after that; where it has logged in from, nobody waits for them. Pure: time is an argument.
+For one user from one address some wrong passwords are free; each one after that doubles the wait. It does not
+delay other addresses, so a stranger cannot lock a user out. Tries from many addresses together are bounded as
+well: addresses from which a user has never logged in share a number of tries for that user, which is refilled
+at a rate per second; they do not delay addresses from which the user has logged in. Pure: time is an
+argument.
 """
 
 import hashlib
@@ -14,15 +15,16 @@ FREE: Final = 5
 FIRST_WAIT_S: Final = 1.0
 MAX_WAIT_S: Final = 300.0
 FORGOTTEN_AFTER_S: Final = 900.0
-MAX_REMEMBERED: Final = 4_096  # pairs of user and address; the one that failed longest ago goes first
-MAX_USER_CHARS: Final = 256  # of a name that is remembered; longer ones count as one
-STRANGERS_BURST: Final = 100  # tries for a user from all addresses that it has not logged in from
+MAX_REMEMBERED: Final = 4_096  # pairs of user and address; the one that failed longest ago is dropped first
+MAX_USER_CHARS: Final = 256  # of a user name that are remembered; names with equal beginnings count as one
+STRANGERS_BURST: Final = 100  # tries for a user from all addresses from which it has not logged in
 STRANGERS_PER_SECOND: Final = 1.0
-# Users share the counts of strangers by a keyed hash of their names. Were they kept by name, names that were
-# made up would push them out; so a flood of those has to fill all, which two threads of hashes do not.
+# The counts for strangers are indexed by a keyed hash of the user's name. In a map by name, invented names
+# would push out real ones; this way a flood of invented names has to use up every count, for which two
+# threads of hashes are too slow.
 STRANGERS_COUNTS: Final = 4_096
-MAX_ADDRESSES_OF_USER: Final = 32  # from which it has logged in; the longest unseen is forgotten first
-MAX_USERS: Final = 4_096  # of whom such addresses are known
+MAX_ADDRESSES_OF_USER: Final = 32  # from which it has logged in; the least recent is dropped first
+MAX_USERS: Final = 4_096  # with known addresses
 
 
 class _Failures:
@@ -36,26 +38,26 @@ class _Failures:
 
 
 class LoginWaits:
-    """The waits of all users and addresses; times are those of one monotonic clock."""
+    """The waits of all users and addresses; times are of one monotonic clock."""
 
     def __init__(self, key: bytes) -> None:
-        """`key` is 16 to 64 bytes that nobody can guess."""
+        """Start without waits; `key` is 16 to 64 random bytes."""
         self._key = key
         self._of: OrderedDict[tuple[str, str], _Failures] = OrderedDict()
-        self._tries = [float(STRANGERS_BURST)] * STRANGERS_COUNTS  # that strangers have left
+        self._tries = [float(STRANGERS_BURST)] * STRANGERS_COUNTS  # tries that strangers have left
         self._tried_s = [0.0] * STRANGERS_COUNTS
         self._addresses: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return how many pairs are remembered."""
+        """Return the number of pairs that are remembered."""
         return len(self._of)
 
     def wait_s(self, user: str, address: str, now_s: float) -> float:
-        """Return how long to wait before the next password is looked at; 0 for not at all."""
+        """Return the wait until the next password is checked, 0 for none."""
         return max(self._wait_of_pair_s(user, address, now_s), self._wait_of_stranger_s(user, address, now_s))
 
     def waits_for_strangers(self, user: str, address: str, now_s: float) -> bool:
-        """Return whether somebody waits because of the tries of many addresses together."""
+        """Return True if the wait comes from the tries of many addresses together."""
         return self._wait_of_stranger_s(user, address, now_s) > 0
 
     def _wait_of_pair_s(self, user: str, address: str, now_s: float) -> float:
@@ -77,13 +79,15 @@ class LoginWaits:
         return max(0.0, (1.0 - self._tries_left(self._place_of(user), now_s)) / STRANGERS_PER_SECOND)
 
     def begun(self, user: str, address: str, now_s: float) -> None:
-        """Count a try before it is judged, so that as many at once are no more than one by one."""
+        """Count a try before its password is checked, so that concurrent tries are limited like successive
+        ones.
+        """
         if not self._is_known(user, address):
             place = self._place_of(user)
             self._tries[place] = self._tries_left(place, now_s) - 1.0
 
     def unjudged(self, user: str, address: str) -> None:
-        """Give back a try that was not judged after all."""
+        """Give back a try whose password was not checked after all."""
         if not self._is_known(user, address):
             place = self._place_of(user)
             self._tries[place] = min(self._tries[place] + 1.0, STRANGERS_BURST)
@@ -99,7 +103,9 @@ class LoginWaits:
             self._of.popitem(last=False)
 
     def succeeded(self, user: str, address: str) -> None:
-        """Forget the wrong passwords of somebody who has found the right one, and remember from where."""
+        """Forget the wrong passwords for a user from an address that now gave the right one; the address is
+        known.
+        """
         name = user[:MAX_USER_CHARS]
         self._of.pop((name, address), None)
         self.unjudged(user, address)
@@ -116,7 +122,7 @@ class LoginWaits:
         return address in self._addresses.get(user[:MAX_USER_CHARS], ())
 
     def _place_of(self, user: str) -> int:
-        """Return the place of a user among the counts of strangers."""
+        """Return the index of a user's count of strangers' tries."""
         name = user[:MAX_USER_CHARS].encode("utf-8", "surrogatepass")
         return int.from_bytes(hashlib.blake2b(name, digest_size=4, key=self._key).digest()) % STRANGERS_COUNTS
 

@@ -1,7 +1,7 @@
-"""Turns on the loop of the REST API, for work on very many records: filtering and showing them.
+"""Turns on the loop of the REST API, for work on very many records: filtering and formatting them.
 
-Pages and tails take turns among each other, too: however many there are, one of them works between two looks
-of the loop at everybody else. So /healthz waits for some turns, not for all that is read.
+Pages and tails also take turns among each other: however many there are, only one of them works in an
+iteration of the loop, between all other tasks. So /healthz waits for a few turns, not for all records.
 """
 
 import asyncio
@@ -13,30 +13,30 @@ TURN_S: Final = 0.005
 
 
 class LoopTurns:
-    """Gives out turns on one loop, to whoever waits for longest."""
+    """Gives turns on one loop, in the order of requests."""
 
     def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._clock_s = clock_s
         self._lock = asyncio.Lock()
 
     def worker(self) -> "Worker":
-        """Return the turns of one page or tail; its first one begins at its first pause."""
+        """Return a worker for one page or tail; its first turn starts at its first pause."""
         return Worker(self._lock, self._clock_s)
 
 
 class Worker:
-    """Gives way to others after some milliseconds of work, whatever that is."""
+    """Gives way to other tasks after some milliseconds of work of any kind."""
 
     def __init__(self, lock: asyncio.Lock, clock_s: Callable[[], float]) -> None:
         self._lock = lock
         self._clock_s = clock_s
-        self._ends_s = -1.0  # of the turn
-        self.is_new = False  # the last `pause` gave way
+        self._ends_s = -1.0  # end of the turn
+        self.is_new = False  # True if the last `pause` gave way
 
     async def pause(self) -> None:
-        """Go on in this turn, or wait for the next one if it is over."""
+        """Continue in this turn, or wait for the next one if it is over."""
         self.is_new = self._clock_s() > self._ends_s
         if self.is_new:
             async with self._lock:
-                await asyncio.sleep(0)  # with the lock: the next one begins after everybody else had the loop
+                await asyncio.sleep(0)  # with the lock: the next turn starts after all other tasks
             self._ends_s = self._clock_s() + TURN_S

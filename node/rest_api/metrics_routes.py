@@ -1,4 +1,4 @@
-"""What a Prometheus scrapes, and rates for live charts. Only those of all nodes need the cluster."""
+"""The metrics for Prometheus, and rates for live charts. Only the rates of all nodes need the cluster."""
 
 from collections.abc import Mapping
 from typing import Final

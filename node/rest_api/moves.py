@@ -1,4 +1,4 @@
-"""/v1/reassignments, /v1/brokers/{id}/decommission, /v1/throttles: where replicas lie, how fast they move."""
+"""/v1/reassignments, /v1/brokers/{id}/decommission, /v1/throttles: moves of replicas, and their speed."""
 
 from typing import Any, Final
 

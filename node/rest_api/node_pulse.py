@@ -1,7 +1,7 @@
-"""The pulse of a node's loop: when it last turned, and what it said of itself then.
+"""The pulse of a node's loop: the time of its last beat, and the state of the node then.
 
-The loop writes it, and probes read it in threads of their own without asking anything: what hangs cannot
-hold up an answer, and a loop that hangs shows by the age of what it wrote. Pure: time is an argument.
+The loop writes the pulse, and the threads of the probes only read it: a part of the node that hangs cannot
+delay an answer, and a loop that hangs shows by the age of its pulse. Pure: time is an argument.
 """
 
 from typing import Final, NamedTuple
@@ -10,21 +10,21 @@ from ottla.node.node_state import NodeState
 from ottla.node.rest_api.readiness import NodeStatus, problem_of
 
 PERIOD_S: Final = 0.25  # between two beats
-# As long as the REST API waits for the loop (`node_facts`), and the beat that may just have been missed.
+# The time-out of the REST API for an answer of the loop (`node_facts`), and one beat that was just missed.
 MAX_AGE_S: Final = 2.0 + PERIOD_S
 ALIVE: Final = "The process is running and its event loop responds."
 READY: Final = "The node serves clients and its replicas are in sync."
 
 
 class Beat(NamedTuple):
-    """One turn of the loop, at a time of the monotonic clock."""
+    """One beat of the loop, at a time of the monotonic clock."""
 
     at_s: float
     state: NodeStatus
 
 
 class NodePulse:
-    """Written on the node's loop; read in any thread, since each beat replaces the whole of the last one."""
+    """Written on the node's loop and read in any thread: each beat replaces the previous one as a whole."""
 
     def __init__(self, node: NodeState) -> None:
         self.last: Beat | None = None
@@ -34,7 +34,7 @@ class NodePulse:
         self.last = Beat(now_s, state)
 
     def why_dead(self, now_s: float) -> str | None:
-        """Return in a sentence why the node does not live; None if its loop turns."""
+        """Return a sentence that says why the node is not alive, or None if its loop turns."""
         if self.last is None:
             return "The event loop of the node has not started yet."
         age_s = now_s - self.last.at_s
@@ -43,7 +43,7 @@ class NodePulse:
         return None
 
     def why_not_ready(self, now_s: float) -> str | None:
-        """Return in a sentence why the node should get no clients; None if it is ready."""
+        """Return a sentence that says why the node should get no clients, or None if it is ready."""
         dead = self.why_dead(now_s)
         if dead is not None:
             return dead

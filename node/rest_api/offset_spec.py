@@ -1,8 +1,8 @@
-"""Where reading begins and ends: places in a topic's partitions as a request names them.
+"""The offsets at which reading starts and ends, and their forms in a request.
 
-An `offset` is `earliest`, `latest`, `42`, `-10` (the newest ten records of each partition), or a cursor as an
-answer gives it: `0:42,1:17`, a place in each of some partitions, which are then the ones that are read. A
-`timestamp` is a date and time or milliseconds since 1970.
+An `offset` is `earliest`, `latest`, `42`, `-10` (the newest ten records of each partition), or a cursor from
+an earlier answer: `0:42,1:17` is an offset in each of some partitions, and only those are read. A `timestamp`
+is a date and time or milliseconds since 1970.
 """
 
 import re
@@ -17,7 +17,7 @@ from ottla.node.client.newest_records import Shortfall, Span, newest_offsets
 from ottla.node.rest_api.record_json import MAX_PARTITION, parse_timestamp
 from ottla.node.rest_api.rest_error import bad_request
 
-MAX_PARTITIONS: Final = 100  # read at a time: each event of a live tail names the place in all of them
+MAX_PARTITIONS: Final = 100  # read at a time: each event of a live tail has the offset in all of them
 MAX_INT64: Final = 2**63 - 1
 _CURSOR: Final = r"[0-9]{1,10}:[0-9]{1,18}(,[0-9]{1,10}:[0-9]{1,18})*"
 CURSOR_PATTERN: Final = rf"^{_CURSOR}$"
@@ -28,16 +28,18 @@ Cursor = Mapping[int, int]  # partition -> the offset of the next record
 
 
 class OffsetSpec(NamedTuple):
-    """One of these; all None is the beginning."""
+    """One of these; if all are None, the start of the log."""
 
     offset: int | None = None
     before_end: int | None = None
-    timestamp: int | None = None  # EARLIEST and LATEST too
+    timestamp: int | None = None  # or EARLIEST or LATEST
     cursor: Cursor | None = None
 
 
 class Positions(NamedTuple):
-    """Where each partition is read from, and where a search for its newest records fell short."""
+    """The offset from which each partition is read, and the reason if a search for its newest records fell
+    short.
+    """
 
     offsets: dict[TopicPartition, int]
     shortfalls: dict[TopicPartition, Shortfall]
@@ -48,7 +50,7 @@ LATEST: Final = OffsetSpec(timestamp=topic_admin.LATEST)
 
 
 def parse_offset_spec(offset: str | None, timestamp: str | None, default: OffsetSpec) -> OffsetSpec:
-    """The place that query parameters name; RestError 400."""
+    """Return the start that the query parameters give; RestError 400."""
     if offset is not None and timestamp is not None:
         raise bad_request("offset and timestamp cannot be combined.")
     if timestamp is not None:
@@ -65,7 +67,7 @@ def parse_offset_spec(offset: str | None, timestamp: str | None, default: Offset
 
 
 def parse_cursor(text: str) -> Cursor:
-    """What `cursor_text` wrote; RestError 400."""
+    """Parse the output of `cursor_text`; RestError 400."""
     if not re.fullmatch(CURSOR_PATTERN, text):
         raise bad_request("A cursor must have the form 0:42,1:17.")
     pairs = [
@@ -84,9 +86,9 @@ def cursor_text(cursor: Cursor) -> str:
 async def spans(
     client: Client, partitions: Sequence[TopicPartition], *, isolation_level: int
 ) -> Answers[Span]:
-    """Return the offsets that a reader of that isolation sees, and the errors of the other partitions.
+    """Return the spans of offsets visible with this isolation level, and the errors of the other partitions.
 
-    KafkaError if none can be asked, or one for another reason than the state of the cluster.
+    KafkaError if no partition can be asked, or for an error that does not come from the state of the cluster.
     """
     asked = briefly(client)
     first = await topic_admin.find_offsets(asked, dict.fromkeys(partitions, topic_admin.EARLIEST))
@@ -112,13 +114,13 @@ async def positions(
     read_committed: bool,
     keeps_gaps: bool = False,
 ) -> Positions:
-    """The offset in each partition; what is before its first or behind its last is moved there.
+    """Return the offset in each partition, moved into the span of its log.
 
-    Where a place is a time, partitions whose leaders do not answer are left out.
-    With `keeps_gaps` a cursor to what was deleted stays where it is, so that its reader can be told.
+    If the start is a time, partitions whose leaders do not answer are left out. With `keeps_gaps`, a cursor
+    before the start of the log is kept, so that its reader can be notified.
     """
     if place.before_end is not None:
-        # Half of the time is for reading what is found.
+        # Half of the time is for reading the records.
         searcher = client.until(client.deadline.share(2))
         newest = await newest_offsets(searcher, known, place.before_end, read_committed=read_committed)
         return Positions(

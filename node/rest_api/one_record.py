@@ -1,4 +1,4 @@
-"""One record by its place, or the certainty that it is no longer there."""
+"""One record by its offset, or the certainty that it no longer exists."""
 
 from typing import Final
 
@@ -18,9 +18,9 @@ _GONE: Final = {
 
 
 async def read_one(client: Client, where: TopicPartition, offset: int, deadline: Deadline) -> Record | None:
-    """Return a record; None where the log has none at this offset, or the topic or partition is not there.
+    """Return a record, or None if the log has none at this offset, or the topic or partition does not exist.
 
-    KafkaError if it cannot be read now, or may not be read by this client.
+    KafkaError if it cannot be read now, or if this client may not read it.
     """
     try:
         topic = await client.topic_as_it_is(where.topic)

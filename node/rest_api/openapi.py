@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, made from the table of routes: what it tells is what the server judges by."""
+"""The OpenAPI 3.1 document, made from the table of routes that the server itself validates against."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from ottla.node.rest_api.rest_error import ERROR
 from ottla.node.rest_api.route import JSON, TIMEOUT_MS, Response, Route
 
 VERSION: Final = "3.1.0"
-# What any request may be answered with, beside what its route says.
+# Answers that any request may get, in addition to those of its route.
 _ALWAYS: Final[Mapping[int, str]] = {
     400: "The request does not match the schema, or the cluster rejects it.",
     401: "The request has no valid login, and ottla.rest.authentication asks for one.",
@@ -44,7 +44,7 @@ _CUT_OFF: Final = {"$ref": f"#/components/headers/{CUT_OFF_SINCE}"}
 
 
 def document(routes: Sequence[Route], *, version: str) -> dict[str, Any]:
-    """The document of all routes that are documented; `version` is the software's."""
+    """Return the document of all documented routes; `version` is that of the software."""
     schemas: dict[str, Any] = {}
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -123,7 +123,7 @@ def _responses(route: Route, takes_body: bool, schemas: dict[str, Any]) -> dict[
 
 
 def _named(schema: Any, schemas: dict[str, Any]) -> Any:
-    """A schema with a reference for each part that has a title; those parts are put into `schemas`."""
+    """Return a schema with a reference for each part that has a title; the parts are added to `schemas`."""
     if isinstance(schema, Mapping):
         title = schema.get("title")
         inner = {key: _named(one, schemas) for key, one in schema.items() if key != "title" or title is None}

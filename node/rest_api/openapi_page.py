@@ -1,7 +1,7 @@
-"""The OpenAPI document as a page: every operation with its parameters, its body and its answers.
+"""The OpenAPI document as an HTML page: every operation with its parameters, its body and its answers.
 
-It is one text that loads nothing and runs nothing. A node serves it at /openapi.html, and the site of the
-documentation has the same sections.
+The page loads no other files and runs no scripts. A node serves it at /openapi.html, and the documentation's
+site has the same sections.
 """
 
 import base64
@@ -13,8 +13,8 @@ from typing import Final
 
 from ottla.node.rest_api.json_schema import Json, Schema
 
-ERRORS: Final = "Errors"  # the section of answers that most operations have
-SCHEMAS: Final = "Schemas"  # the last one: parts of bodies that several operations name
+ERRORS: Final = "Errors"  # the section of responses that most operations have
+SCHEMAS: Final = "Schemas"  # the last section: parts of bodies that several operations use
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;"
     "color:#222;background:#fff}"
@@ -41,7 +41,7 @@ _BOUNDS: Final = {
 
 
 def page(document: Schema) -> bytes:
-    """Return the whole page."""
+    """Return the page."""
     title = f"{escape(document['info']['title'])} REST API {escape(document['info']['version'])}"
     parts = list(sections(document))
     links = " · ".join(f'<a href="#{_anchor("tag", tag)}">{escape(tag)}</a>' for tag, _ in parts)
@@ -56,7 +56,7 @@ def page(document: Schema) -> bytes:
 
 
 def sections(document: Schema) -> Iterator[tuple[str, str]]:
-    """Return each tag with the HTML of its operations; then the errors of most, and the schemas."""
+    """Yield each tag with the HTML of its operations; then the usual errors, and the schemas."""
     operations = [
         (method, path, operation)
         for path, methods in document["paths"].items()
@@ -82,7 +82,7 @@ def sections(document: Schema) -> Iterator[tuple[str, str]]:
 
 
 def _usual_errors(operations: Sequence[Schema]) -> Mapping[str, str]:
-    """Return the meaning that each status of an error has most often."""
+    """Return the most frequent description of each error status."""
     counted: dict[str, Counter[str]] = {}
     for one in operations:
         for status, answer in one["responses"].items():
@@ -96,7 +96,7 @@ def _operation(method: str, path: str, operation: Schema, usual: Mapping[str, st
         (f"<code>{escape(one['name'])}</code>", _type(one["schema"]), _meaning(one), one["in"])
         for one in operation.get("parameters", ())
     ]
-    # A link to what stands within a closed part of the page opens it.
+    # Following a link to an element within a closed part of the page opens that part.
     parts = [f'<p id="{escape(operation["operationId"])}">{escape(operation.get("description", ""))}</p>']
     if parameters:
         parts.append(_table(("parameter", "type", "meaning", "in"), parameters))
@@ -129,7 +129,7 @@ def _kinds(of: Schema) -> str:
 
 
 def _fields(schema: Schema, before: str = "") -> Iterator[tuple[str, str, str]]:
-    """Return a row for each field, with those of objects and arrays within under their whole names."""
+    """Yield a row for each field; nested fields have their full path as a name."""
     for name, one in schema.get("properties", {}).items():
         whole = f"{before}{name}"
         is_required = name in schema.get("required", ())
@@ -153,7 +153,7 @@ def _type(schema: Schema) -> str:
 
 
 def _meaning(one: Schema) -> str:
-    """Return the words of a parameter or field, whether it must be there, and its bounds."""
+    """Return the description of a parameter or field, with "required" and its bounds."""
     schema = one["schema"]
     words = one.get("description") or schema.get("description") or ""
     bounds = [f"{text} {_shown(schema[name])}" for name, text in _BOUNDS.items() if name in schema]

@@ -1,4 +1,4 @@
-"""Words that the operations under /v1 share: partitions, bounded lists of them, and names in paths."""
+"""Parts that the operations under /v1 share: partitions, bounded lists of them, and names in paths."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -8,7 +8,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.rest_api.json_schema import Schema
 from ottla.node.rest_api.route import INT32, INT64, STRING
 
-# Of what may be tens of thousands: a list in an answer has so many, and a count tells how many there are.
+# Items in a list of an answer; there may be tens of thousands, whose number is in a field of its own.
 MAX_LISTED: Final = 1_000
 MAX_GIVEN: Final = 1_000  # partitions in one request, as one AlterPartitionReassignments takes
 
@@ -21,7 +21,7 @@ TOPIC: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 249}
 
 
 def record(fields: Mapping[str, Schema], *, title: str | None = None, optional: Iterable[str] = ()) -> Schema:
-    """The schema of an object with these fields and no others."""
+    """Return the schema of an object with these fields and no others."""
     left_out = set(optional)
     schema: dict[str, Any] = {} if title is None else {"title": title}
     required = [name for name in fields if name not in left_out]
@@ -62,17 +62,17 @@ def place(one: TopicPartition) -> dict[str, Any]:
 
 
 def counted(partitions: Sequence[TopicPartition], limit: int = MAX_LISTED) -> dict[str, Any]:
-    """How many there are, and the first of them."""
+    """Return the number of partitions, and the first of them."""
     return {"count": len(partitions), "partitions": [place(one) for one in partitions[:limit]]}
 
 
 def places_of(given: Iterable[Mapping[str, Any]]) -> list[TopicPartition]:
-    """What `GIVEN_PARTITIONS` stands for, each once."""
+    """Return the distinct partitions of a value of `GIVEN_PARTITIONS`."""
     return sorted({TopicPartition(one["topic"], one["partition"]) for one in given})
 
 
 def topics_of(given: Iterable[Mapping[str, Any]] | None) -> dict[str, list[int] | None] | None:
-    """What `GIVEN_TOPICS` stands for: partitions by topic, None for all; None where nothing is given."""
+    """Return the partitions of a `GIVEN_TOPICS` by topic, with None for all; None without a value."""
     if given is None:
         return None
     topics: dict[str, list[int] | None] = {}
@@ -89,10 +89,10 @@ MISSING_TOLD: Final = " `missing` lists the brokers that did not answer, whose p
 
 
 def missing_brokers(problems: Mapping[int, KafkaError]) -> list[dict[str, Any]]:
-    """Brokers whose part of an answer is not there, with the reason of each, as `MISSING` has it."""
+    """Return the brokers whose part of an answer is missing, each with its error, as `MISSING` has it."""
     return [{"broker_id": one, **error_words(error)} for one, error in sorted(problems.items())]
 
 
 def error_words(error: KafkaError) -> dict[str, Any]:
-    """An error within an answer: Kafka's name for it, and a sentence."""
+    """Return an error within an answer: Kafka's name for it, and a sentence."""
     return {"error_code": error.code.name, "message": error.detail or error.code.name}

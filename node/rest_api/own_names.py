@@ -1,7 +1,7 @@
-"""By which names a node may be asked over HTTP.
+"""The host names that a node accepts in HTTP requests.
 
-What the resolver calls the machine may take as long to be known as a name server does not answer, so it is
-asked for beside: who asks by that name before is refused.
+The resolver may take long for the machine's full name if a name server does not answer, so a thread looks it
+up; requests by that name are rejected until it is known.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from ottla.node.settings.config import BrokerConfig
 
 
 def configured_names(config: BrokerConfig) -> list[str]:
-    """Those that are known without asking anybody."""
+    """Return the names that are known without a resolver."""
     names = [socket.gethostname(), *config.ottla_rest_allowed_hosts]
     names += [listener.host for listener in config.advertised_listeners]
     names += [address.host for address in config.ottla_rest_listeners if address.host]
@@ -23,15 +23,15 @@ def configured_names(config: BrokerConfig) -> list[str]:
 
 
 def look_up_full_name(told: Callable[[str], object]) -> None:
-    """Have `told` called on this loop with the full name of the machine, when it is known."""
+    """Call the given function on this loop with the full name of the machine, once it is known."""
     loop = asyncio.get_running_loop()
 
     def look_up() -> None:
         name = socket.getfqdn()
         try:
             loop.call_soon_threadsafe(told, name)
-        except RuntimeError:  # the loop has ended meanwhile
+        except RuntimeError:  # the loop has ended in the meantime
             return
 
-    # A thread of its own, which no end of a process waits for.
+    # A daemon thread, which does not delay the end of the process.
     threading.Thread(target=look_up, name="own-name", daemon=True).start()

@@ -1,4 +1,4 @@
-"""/v1/node: what only this process knows of itself: its clock, its open files, whom it had to refuse."""
+"""/v1/node: facts that only this process knows: its clock, its open files, its refused requests."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ _DAMAGED: Final = record(
 _UNLINKED: Final = record({"node_id": INT32, "problem": STRING}, title="UnlinkedVoter")
 _CODEC: Final = record({"codec": STRING, "needed_by": listed(STRING)}, title="MissingCodec")
 _REFUSED_CERTIFICATE: Final = record({"listener": STRING, "reason": STRING}, title="RefusedCertificate")
-MAX_LOGS: Final = 100  # that are named; who knows these knows what is wrong
+MAX_LOGS: Final = 100  # that are named; these are enough to find the cause
 _NODE: Final = record(
     {
         "node_id": INT32,
@@ -60,7 +60,7 @@ _NODE: Final = record(
 
 
 def clock_offset_ms() -> int:
-    """The wall clock against the monotonic one: it changes when the clock is set, or the machine sleeps."""
+    """Return the wall clock minus the monotonic one: it changes if the clock is set or the machine sleeps."""
     return round((time.time() - time.monotonic()) * 1000)
 
 
@@ -103,7 +103,7 @@ def _refused(node: NodeView) -> list[dict[str, Any]]:
 
 
 def _uncleanable(node: NodeView) -> tuple[list[dict[str, Any]], int]:
-    """Compacted logs that the cleaner has set apart, the first of them, and how many there are."""
+    """Return the first compacted logs that the cleaner has marked uncleanable, and the number of all."""
     found = node.services.maintenance.cleaner.uncleanable if node.has_services else {}
     named = [
         {"topic": one.topic, "partition": one.partition, "reason": reason}
@@ -113,7 +113,7 @@ def _uncleanable(node: NodeView) -> tuple[list[dict[str, Any]], int]:
 
 
 def _damaged(node: NodeView) -> tuple[list[dict[str, Any]], int]:
-    """Damaged files of logs that are not repaired, the first of them, and how many there are."""
+    """Return the first damaged log files that are not repaired, and the number of all."""
     found = node.services.maintenance.scrub.unrepaired if node.has_services else []
     named = [
         {
@@ -130,7 +130,7 @@ def _damaged(node: NodeView) -> tuple[list[dict[str, Any]], int]:
 
 
 def _unlinked(node: NodeView) -> list[dict[str, Any]]:
-    """The voters to which this one has no link, with their addresses and the reasons."""
+    """Return the voters to which this node has no connection, with their addresses and the errors."""
     quorum = node.quorum_services
     voter = None if quorum is None else voter_of(quorum.quorum)
     found = {} if voter is None else voter.unlinked()
@@ -138,9 +138,9 @@ def _unlinked(node: NodeView) -> list[dict[str, Any]]:
 
 
 def _refused_certificates(node: NodeView) -> list[dict[str, str]]:
-    """Return the listeners that keep their old certificates, and why the new ones were refused.
+    """Return the listeners that keep their old certificates, each with the reason.
 
-    Those of authorities by which the host of an OAuth provider is trusted are among them.
+    They include the CA certificates that verify the host of an OAuth provider.
     """
     refused = list(node.listener_tls.refused().items())
     if node.has_services:
@@ -149,13 +149,13 @@ def _refused_certificates(node: NodeView) -> list[dict[str, str]]:
 
 
 def _unjudged_acls(node: NodeView) -> int:
-    """Return how many ACLs the metadata hold by which this node judges nobody."""
+    """Return the number of ACLs in the metadata if this node does not enforce them, else 0."""
     quorum = node.quorum_services
     return 0 if quorum is None or node.config.authorizer is not None else len(quorum.image.acls)
 
 
 async def _missing_codecs(context: RestContext) -> list[dict[str, Any]]:
-    """The compressions whose packages are not installed, and the topics that ask for them."""
+    """Return the compressions whose packages are not installed, and the topics that use them."""
     missing = await asyncio.to_thread(missing_codecs)
     if not missing:
         return []
@@ -167,7 +167,7 @@ async def _missing_codecs(context: RestContext) -> list[dict[str, Any]]:
 
 
 def _compression_types(node: NodeView) -> dict[str, list[str]]:
-    """The topics of this node by their compression.type, the first of each."""
+    """Return topics of this node by their compression.type, the first of each."""
     found: dict[str, dict[str, None]] = {}
     for partition in node.services.replica_manager if node.has_services else ():
         topics = found.setdefault(partition.log.config.compression_type, {})
@@ -183,7 +183,7 @@ def _name_of(api_key: int) -> str:
         return f"API key {api_key}"
 
 
-# The routes are imported when the REST API of a process starts.
+# This module is imported when the REST API of a process starts.
 _OFFSET_AT_START_MS: Final = clock_offset_ms()
 
 ROUTES: Final = (

@@ -1,4 +1,4 @@
-"""Partitions of a topic, and the first and last offset of one."""
+"""Partitions of a topic, and the first and last offset of each."""
 
 from typing import Any, Final
 

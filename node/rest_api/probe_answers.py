@@ -1,7 +1,7 @@
-"""The bytes that a probe gets for the bytes that it sent: /healthz and /readyz and nothing else.
+"""The answer to the bytes of a probe's request: /healthz and /readyz, and nothing else.
 
-Any Host is taken: a kubelet sends the address of the pod, a load balancer what it likes. Nothing is told here
-that a foreign page could use, and nothing can be changed.
+Any Host is accepted: a kubelet sends the address of the pod, a load balancer may send anything. The answers
+hold nothing that a foreign web page could use, and no request changes anything.
 """
 
 import re
@@ -25,7 +25,7 @@ _REASONS: Final[Mapping[int, str]] = {
     431: "Request Header Fields Too Large",
     503: "Service Unavailable",
 }
-# Path: the word and the sentence of a node that is well, the word of one that is not, and why it is not.
+# Path -> the status and sentence of a healthy node, the status of an unhealthy one, and the check.
 _PROBES: Final[Mapping[bytes, tuple[str, str, str, Callable[[NodePulse, float], str | None]]]] = {
     b"/healthz": ("alive", ALIVE, "dead", NodePulse.why_dead),
     b"/readyz": ("ready", READY, "not ready", NodePulse.why_not_ready),
@@ -33,7 +33,7 @@ _PROBES: Final[Mapping[bytes, tuple[str, str, str, Callable[[NodePulse, float], 
 
 
 def answer_of(head: bytes, pulse: NodePulse, now_s: float) -> bytes:
-    """Return the whole answer to a request with this head, as far as it has come."""
+    """Return the answer to a request that begins with this head, as far as it has been received."""
     if len(head) > MAX_HEAD_BYTES:
         return _refusal(431, f"The request headers are larger than {MAX_HEAD_BYTES} bytes.")
     line = _REQUEST_LINE.fullmatch(head.partition(b"\r\n")[0])

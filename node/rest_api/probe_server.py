@@ -1,9 +1,9 @@
-"""Probes at a port of their own (`ottla.probe.listener`), in a thread with a loop of its own.
+"""Probes at a port of their own (`ottla.probe.listener`), in a thread with its own loop.
 
-Nothing that is asked of the REST API, and nothing that the node's loop does, holds up an answer: what there
-is to say was written by the node's loop into its pulse. A connection has one request, few bytes and little
-time. When all places are taken, the newest connection gets that of the oldest of the address that has most of
-them: it may be the kubelet's, and whoever opens many pushes out his own.
+Neither requests to the REST API nor work on the node's loop can delay an answer: the node's loop has written
+the state into its pulse beforehand. A connection has one request, few bytes and little time. When all places
+are taken, a new connection gets the place of the oldest one of the address with most connections: the new one
+may be the kubelet's, and a client that opens many replaces its own.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ from ottla.node.rest_api.server_thread import BACKLOG, RestPortError, bound, why
 from ottla.node.settings.rest_settings import PROBE_LISTENER, RestAddress
 
 MAX_CONNECTIONS: Final = 64  # each an open file; a kubelet and some load balancers have a few at a time
-TIME_LIMIT_S: Final = 5.0  # for a request to come and its answer to be taken
+TIME_LIMIT_S: Final = 5.0  # for a request to arrive and its answer to be read
 STOP_TIMEOUT_S: Final = 2.0
 
 log = logging.getLogger(__name__)
 
 
 class ProbeServer:
-    """The probes of one node: `bind`, `start`, `stop`. Without `ottla.probe.listener` they do nothing."""
+    """The probes of one node. Without `ottla.probe.listener`, `bind`, `start` and `stop` do nothing."""
 
     def __init__(
         self, node: NodeView, pulse: NodePulse, loop_factory: Callable[[], asyncio.AbstractEventLoop]
@@ -45,10 +45,10 @@ class ProbeServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end: asyncio.Event | None = None
         self._is_ended = False
-        self._lock = threading.Lock()  # over `_is_ended`: it may end before its thread has begun
+        self._lock = threading.Lock()  # guards `_is_ended`: the server may end before its thread has started
 
     def bind(self) -> None:
-        """Take the address; RestPortError if it cannot be had."""
+        """Bind the address; RestPortError if that fails."""
         address = self._node.config.ottla_probe_listener
         if address is None:
             return
@@ -61,21 +61,21 @@ class ProbeServer:
 
     @property
     def address(self) -> RestAddress | None:
-        """Where it listens, with the port that it has; None if it is off."""
+        """Return the address with the port that was bound, or None without a listener."""
         return None if self._socket is None else RestAddress(*self._socket.getsockname()[:2])
 
     def start(self) -> None:
-        """Begin to answer; returns at once."""
+        """Start the thread, and return at once."""
         if self._socket is None or self._thread is not None:
             return
         self._beat()
         log.info("Probes are served at %s", RestAddress(*self._socket.getsockname()[:2]).authority)
-        # A daemon: a process that is told to die does not wait for it.
+        # A daemon thread, which does not delay the end of the process.
         self._thread = threading.Thread(target=self._run, args=(self._socket,), name="probes", daemon=True)
         self._thread.start()
 
     async def stop(self) -> None:
-        """End it and give the address back."""
+        """End the thread and close the socket."""
         if self._beat_timer is not None:
             self._beat_timer.cancel()
         with self._lock:
@@ -87,13 +87,13 @@ class ProbeServer:
         self.close_socket()
 
     def close_socket(self) -> None:
-        """Give the address back."""
+        """Close the socket."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
     def _beat(self) -> None:
-        """Write the pulse, again and again, on the node's loop."""
+        """Write the pulse periodically on the node's loop."""
         self._beat_timer = asyncio.get_running_loop().call_later(PERIOD_S, self._beat)
         self._pulse.beat(time.monotonic(), state_of(self._node))
 
@@ -131,13 +131,13 @@ class ProbeServer:
 
 
 class _ProbeConnection(asyncio.Protocol):
-    """One request and its answer."""
+    """A connection with one request."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, pulse: NodePulse, places: "dict[_ProbeConnection, None]"
     ) -> None:
         self._pulse = pulse
-        self._places = places  # the oldest first
+        self._places = places  # oldest first
         self._head = bytearray()
         self._is_answered = False
         self.network = ""
@@ -145,14 +145,15 @@ class _ProbeConnection(asyncio.Protocol):
         self._timer = loop.call_later(TIME_LIMIT_S, self.cut_off)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._socket = cast(asyncio.Transport, transport)  # uvloop's is one by its methods alone
+        self._socket = cast(asyncio.Transport, transport)  # uvloop's transport has the methods, not the type
         peer = transport.get_extra_info("peername")
         self.network = network_of(peer[0]) if peer else ""
         self._places[self] = None
         if len(self._places) > MAX_CONNECTIONS:
             [(crowded, _)] = Counter(one.network for one in self._places).most_common(1)
             oldest = next(one for one in self._places if one.network == crowded)
-            # Not when the loop tells of its end: until then others may come, and each would end another one.
+            # Not left to `connection_lost`: others may come before it, and each would close another
+            # connection.
             del self._places[oldest]
             oldest.cut_off()
 
@@ -171,6 +172,6 @@ class _ProbeConnection(asyncio.Protocol):
         self._places.pop(self, None)
 
     def cut_off(self) -> None:
-        """End it at once; what was not sent is lost."""
+        """Close the connection at once; bytes not yet sent are lost."""
         if self._socket is not None:
             self._socket.abort()

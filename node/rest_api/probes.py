@@ -1,7 +1,7 @@
-"""/healthz and /readyz: what the kubelet, a load balancer or a script asks a node about itself.
+"""/healthz and /readyz: a node's own health, for the kubelet, load balancers and scripts.
 
-/healthz does not depend on the quorum: a node that waits for others is alive, and to restart it would not
-help them. Both answer whatever the cluster does, in a sentence.
+/healthz does not depend on the quorum: a node that waits for other voters is alive, and a restart would not
+help it. Both answer with a sentence in any state of the cluster.
 """
 
 from typing import Any, Final
@@ -74,8 +74,8 @@ ROUTES: Final = (
         get_readyz,
         "getReadyz",
         "Report whether the node is ready.",
-        "For readiness probes: succeeds if the node serves clients, is not fenced, hears the "
-        "controller, and all its replicas have been in sync since it started.",
+        "For readiness probes: succeeds if the node serves clients, is not fenced, is in "
+        "contact with the controller, and all its replicas have been in sync since it started.",
         "The node is not ready; the message says why.",
     ),
 )

@@ -1,7 +1,7 @@
-"""Records into a topic: one, a stream of them on one connection, or a batch with an id for each.
+"""Produce records to a topic: one, a stream on one connection, or a batch with an id for each.
 
-As Confluent's, with two exceptions: a batch may have thousands of entries, and a topic that is not there is
-answered at once and not made.
+As with Confluent's, with two exceptions: a batch may have thousands of entries, and a missing topic is an
+error at once and is not created.
 """
 
 import re
@@ -208,7 +208,7 @@ async def _produce(
 
 
 def _entries(raw: bytes) -> list[tuple[str, Any]]:
-    """The entries of a batch by their ids, each without its own."""
+    """Return the entries of a batch with their ids, which are removed from the entries."""
     if not raw:
         raise _bad_batch("Request body is empty. Data is required.")
     try:
@@ -234,7 +234,7 @@ def _entries(raw: bytes) -> list[tuple[str, Any]]:
 
 
 def _bad_batch(message: str) -> RestError:
-    return RestError(422, 422, f"Error: 42208 : {message}")  # as `invalid_payload` writes its inner code
+    return RestError(422, 422, f"Error: 42208 : {message}")  # inner codes are written like this
 
 
 async def _topic(sender: RecordSender, context: RestContext, request: RestRequest) -> TopicInfo:
@@ -277,7 +277,7 @@ ROUTES: Final = (
                 f"{DELIVERY_TIMEOUT_S:g} seconds.",
             ),
         ),
-        uses_cluster=False,  # a stream may last for hours, and has a producer of its own
+        uses_cluster=False,  # a stream may last for hours, and has its own producer
         responses={
             200: Response(description="One report per record.", schema=_REPORT),
             422: _EMPTY,

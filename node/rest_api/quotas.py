@@ -1,7 +1,7 @@
-"""/v1/quotas: the quotas of users, client ids and addresses, set and removed.
+"""/v1/quotas: list, set and remove the quotas of users, client ids and addresses.
 
-An entity is named by its parts: `{"user": "ann", "client_id": null}` is the user ann with any client id that
-has no quota of its own; null stands for the default, in a query an empty value.
+An entity is given by its parts: `{"user": "ann", "client_id": null}` is the user ann with any client id that
+has no quota of its own. Null is the default entity; in a query, an empty value stands for null.
 """
 
 from collections.abc import Mapping

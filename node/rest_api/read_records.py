@@ -1,10 +1,10 @@
-"""Records out of a topic: a page of them, or a live tail as server-sent events.
+"""Read records of a topic: a page of them, or a live tail as server-sent events.
 
-A page ends when it has `count` records or `max_bytes`, at what was the end when it was asked for, or after
-`timeout_ms`. Its `cursor` is where the next one begins. Its `begin` is where it began itself: a search back
-from the end gives that as `before` of its next page. `begins` says more of each of these places: of when they
-are, and where a search for the newest records fell short. A tail goes on as long as somebody reads it, with
-the partitions that the topic gets meanwhile. The id of each event is a cursor too: a browser that lost the
+A page ends when it has `count` records or `max_bytes`, at the end that the log had when the request came, or
+after `timeout_ms`. Its `cursor` is the start of the next page. Its `begin` is its own start: a search back
+from the end sends it as `before` to get the page before. `begins` has details of each start: its time, and
+the reason if a search for the newest records fell short. A tail goes on until its reader disconnects, and
+includes partitions that are added meanwhile. The id of each event is a cursor too: a browser that lost the
 connection sends it back, and misses nothing.
 """
 
@@ -66,10 +66,10 @@ MAX_BYTES: Final = 32 * 1024 * 1024
 DEFAULT_TIMEOUT_MS: Final = 5_000
 MAX_TIMEOUT_MS: Final = 30_000
 EVENT_STREAM: Final = "text/event-stream"
-HEARTBEAT_S: Final = 10.0  # also how late it is seen that a reader has gone
-RECONNECT_MS: Final = 2_000  # what a browser waits before it asks again
-NEW_PARTITIONS_S: Final = 10.0  # how late a tail sees that its topic has more of them
-UNAVAILABLE_S: Final = 3.0  # for so long a partition may be without a leader before a tail says so
+HEARTBEAT_S: Final = 10.0  # also the delay until a disconnected reader is noticed
+RECONNECT_MS: Final = 2_000  # the wait of a browser before it reconnects
+NEW_PARTITIONS_S: Final = 10.0  # the delay until a tail sees new partitions of its topic
+UNAVAILABLE_S: Final = 3.0  # the time without a leader after which a tail reports a partition
 PIECE_BYTES: Final = 256 * 1024  # of events, written at a time
 
 
@@ -78,7 +78,7 @@ class Wish(NamedTuple):
 
     topic: str
     partitions: list[TopicPartition]
-    is_whole: bool  # all that the topic has, not only those that were named
+    is_whole: bool  # True: all partitions of the topic, not a selection
     place: OffsetSpec
     is_wanted: Filter | None
     read_committed: bool
@@ -123,9 +123,10 @@ async def wish_of(
     resume_at: str | None = None,
     shown: Callable[[Found], Data],
 ) -> Wish:
-    """Return what the query parameters of `PAGE_QUERY` ask of a topic, or of one of its partitions.
+    """Return the records of a topic, or of one of its partitions, that the parameters of `PAGE_QUERY` ask
+    for.
 
-    `resume_at` is a cursor that counts more than they do. RestError 400 or 404.
+    `resume_at` is a cursor that overrides their start. RestError 400 or 404.
     """
     query = request.query
     place = parse_offset_spec(query.get("offset"), query.get("timestamp"), default)
@@ -148,7 +149,7 @@ async def _partitions(
 ) -> list[TopicPartition]:
     leaders = (await client.topic_as_it_is(topic)).leaders
     wanted = set(leaders if place.cursor is None else place.cursor)
-    if is_whole:  # with those that are younger than the cursor
+    if is_whole:  # including partitions that are newer than the cursor
         wanted |= leaders.keys()
     if partition is not None:
         if place.cursor is not None and wanted != {partition}:
@@ -180,7 +181,7 @@ def _cursor(reader: RecordReader) -> str:
 
 
 async def read_page(context: RestContext, request: RestRequest, wish: Wish, here: str) -> Data:
-    """Return a page of what is wished for as `KafkaRecordList`; `here` is the link to the list."""
+    """Return a page of the records as `KafkaRecordList`; `here` is the link to the list."""
     query = request.query
     known = await _spans(context.client, wish)
     begun = await positions(context.client, known.found, wish.place, read_committed=wish.read_committed)
@@ -206,7 +207,7 @@ async def read_page(context: RestContext, request: RestRequest, wish: Wish, here
         should_end=context.should_end,
     )
     unread = _unread(wish, places, reader, ends, known.problems)
-    # Where what could not be asked begins is kept, so that the next page has it.
+    # The cursor keeps the start of partitions that could not be read, so that the next page has them.
     cursor = cursor_text(
         {**_places(wish, unread), **{one.partition: at for one, at in reader.places.items()}}
     )
@@ -248,8 +249,8 @@ async def _read_page(
     deadline: Deadline,
     should_end: Callable[[], bool],
 ) -> None:
-    """Fill `data`, up to the places of the reader, and `begin_times` with the time of each partition's first
-    record, wanted or not; RestError 429 if there is room for nothing.
+    """Fill `data` with records, advancing the reader, and `begin_times` with the time of each partition's
+    first record, wanted or not; RestError 429 if there is no room for even one record.
     """
     size_bytes = 0
     while any(reader.places[one] < end for one, end in ends.items()):
@@ -258,11 +259,11 @@ async def _read_page(
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
-            return  # deleted while it was read; the cursor says where
+            return  # deleted during the read; the cursor shows it
         for found in found_now:
             await turn.pause()
             if turn.is_new and (deadline.is_over or should_end()):
-                # The next page begins with it.
+                # The next page begins with this record.
                 reader.places[found.partition] = found.record.offset
                 return
             if found.partition not in begin_times:
@@ -274,7 +275,7 @@ async def _read_page(
             except RestError:
                 if not data.count:
                     raise
-                reader.places[found.partition] = found.record.offset  # the next page begins with it
+                reader.places[found.partition] = found.record.offset  # the next page begins with this record
                 return
             size_bytes += len(found.record.key or b"") + len(found.record.value or b"")
             if data.count >= count or size_bytes >= max_bytes:
@@ -290,7 +291,7 @@ def _unread(
     ends: Mapping[TopicPartition, int],
     problems: Mapping[TopicPartition, KafkaError],
 ) -> dict[TopicPartition, KafkaError]:
-    """The partitions that could not be asked for all that the page should have, and why."""
+    """Return the partitions that could not be read as far as the page should go, each with its error."""
     silent = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "its leader did not answer in time")
     later = {one: error for one, error in reader.problems.items() if reader.places[one] < ends[one]}
     never = {one: silent for one in wish.partitions if one not in places}
@@ -298,7 +299,7 @@ def _unread(
 
 
 def _places(wish: Wish, unread: Mapping[TopicPartition, KafkaError]) -> dict[int, int]:
-    """Where partitions that nothing is known of begin, as far as the request says so without their logs."""
+    """Return the starts of partitions without an answer, as far as the request alone determines them."""
     place = wish.place
     if place.cursor is not None:
         return {one.partition: place.cursor.get(one.partition, 0) for one in unread}
@@ -307,7 +308,9 @@ def _places(wish: Wish, unread: Mapping[TopicPartition, KafkaError]) -> dict[int
 
 
 def _unread_by_tail(wish: Wish, reader: RecordReader) -> dict[TopicPartition, KafkaError]:
-    """The partitions that cannot be read now, those too that could not be asked when the tail began."""
+    """Return the partitions that cannot be read now, including those that never answered since the tail
+    began.
+    """
     never = {
         one: KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{one} could not be asked since the tail began")
         for one in wish.partitions
@@ -317,7 +320,7 @@ def _unread_by_tail(wish: Wish, reader: RecordReader) -> dict[TopicPartition, Ka
 
 
 def unavailable_as_json(problems: Mapping[TopicPartition, KafkaError]) -> list[Data]:
-    """The partitions that could not be asked, each with its error."""
+    """Return partitions that could not be read, each with its error, as JSON."""
     return [
         {
             "partition_id": one.partition,
@@ -346,7 +349,7 @@ async def _tail(context: RestContext, wish: Wish, begun: Positions) -> AsyncGene
                 reader = RecordReader(
                     in_short_rounds(client, read_committed=wish.read_committed), begun.offsets
                 )
-                # The first event has no data, so that whoever is cut off before a record came resumes here.
+                # The first event has no data: a reader that is cut off before the first record resumes here.
                 yield f"retry: {RECONNECT_MS}\nid: {_cursor(reader)}\n\n".encode()
                 if begun.shortfalls:
                     short = [
@@ -384,7 +387,7 @@ async def _events(
             continue
         piece = bytearray()
         unread_now = unavailable_as_json(_unread_by_tail(wish, reader))
-        # An election takes no longer than this; what does is worth a word, once.
+        # An election takes less time than this; a longer outage is reported, once.
         if not unread_now:
             unread, failing_s = [], time.monotonic()
         elif unread_now != unread and time.monotonic() - failing_s > UNAVAILABLE_S:
@@ -398,7 +401,7 @@ async def _events(
                     yield bytes(piece)
                     piece.clear()
         if not piece and time.monotonic() - written_s >= HEARTBEAT_S:
-            # With an id: of what a filter passed over nobody need hear again.
+            # With an id, so that a resumed tail does not filter the same records again.
             piece += f": heartbeat\nid: {_cursor(reader)}\n\n".encode()
         if piece:
             yield bytes(piece)
@@ -406,12 +409,12 @@ async def _events(
 
 
 async def _take_in_new_partitions(client: Client, wish: Wish, reader: RecordReader) -> None:
-    """From their first record on: nobody who reads the whole topic has seen any of them.
+    """Add new partitions, from their first record on, since the tail of a whole topic has read none of it.
 
-    Those that could not be asked when it began begin where the request says.
+    Partitions that did not answer when the tail began start where the request says.
     """
     leaders = (await client.topic_as_it_is(wish.topic)).leaders
-    # One without a leader yet is taken in next time.
+    # A partition without a leader is added next time.
     led = [TopicPartition(wish.topic, number) for number, leader in leaders.items() if leader >= 0]
     new = [one for one in led if one not in reader.places and (wish.is_whole or one in wish.partitions)]
     if new:
@@ -424,11 +427,11 @@ async def _take_in_new_partitions(client: Client, wish: Wish, reader: RecordRead
 
 
 async def _gap(client: Client, wish: Wish, reader: RecordReader) -> bytes:
-    """What was deleted before it was read, by retention or by somebody."""
+    """Return an event with the offsets that were deleted before they were read."""
     answers = await spans(client, [*reader.places], isolation_level=int(wish.read_committed))
     known = answers.found
     skipped = reader.skip_to({one: span.first for one, span in known.items()})
-    if not skipped:  # ahead of the log, which was cut: the cursor is of an earlier topic of this name
+    if not skipped:  # beyond the end of the log: the cursor belongs to an earlier topic of this name
         reader.places |= {
             one: min(place, known[one].end) for one, place in reader.places.items() if one in known
         }
@@ -440,7 +443,7 @@ async def _gap(client: Client, wish: Wish, reader: RecordReader) -> bytes:
 
 
 def _event(kind: str, cursor: str, data: Any) -> bytes:
-    # JSON of one line: what stood between the words of a record's own JSON has no line ends any more.
+    # A line each: line ends between the tokens of a record's own JSON have been replaced.
     return b"event: %b\nid: %b\ndata: %b\n\n" % (kind.encode(), cursor.encode(), orjson.dumps(data))
 
 

@@ -1,6 +1,6 @@
-"""The facts that decide whether a node may be sent clients, read without the library of the REST API.
+"""The facts that decide if a node is ready, read without the libraries of the REST API.
 
-That library is loaded late or never, so what a starting node needs stands here.
+Those libraries are loaded late or never, so the facts that a starting node needs are read here.
 """
 
 from ottla.node.metrics.read_node import voter_of

@@ -1,9 +1,9 @@
-"""Whether a node may be sent clients, and after a restart the next one be restarted: a pure judgement.
+"""The readiness of a node: may clients be sent to it, and may the next node be restarted. Pure.
 
-A node is ready when it serves, is not fenced, hears the controller, and has caught up since it started: it
-was in sync with everything that it holds and that has a leader. Once it was, a replica that lags makes it
-unready no more, or a busy disk would take a node away from those who use it. Replicas that a move is just
-making do not count: they may take hours.
+A node is ready when it serves, is not fenced, is in contact with the controller, and has caught up since its
+start: all of its replicas whose partition has a leader have been in sync. After that, a lagging replica does
+not make it unready again, or a busy disk would take the node away from its clients. Replicas that a
+reassignment is adding do not count: they may take hours.
 """
 
 from typing import Final, NamedTuple
@@ -13,27 +13,27 @@ from ottla.node.client.quorum_admin import HOW_A_COPY_VOTES
 from ottla.node.client.quorum_silence import cut_off_sentence
 from ottla.node.metadata.broker_lifecycle import BrokerState
 
-# On every answer of a node that is cut off from the metadata quorum: what it shows is as old as that.
+# A header on every answer of a node that is cut off from the metadata quorum: its data is from that time.
 CUT_OFF_SINCE: Final = "Ottla-Cut-Off-Since"
-STILL_STARTING: Final = "This node is not ready: "  # what its log says while it starts, and why
+STILL_STARTING: Final = "This node is not ready: "  # begins log lines while it starts, before the reason
 
 
 class NodeStatus(NamedTuple):
-    """What the node says of itself; `state` is None before it has found its metadata."""
+    """The state of the node; `state` is None before it has read its metadata."""
 
     node_id: int
     state: BrokerState | None
     is_serving: bool
     cut_off_since_ms: int | None
     image: MetadataImage | None
-    waits_for: str | None = None  # voters without which there is no majority, in a sentence
-    is_disk_old: bool = False  # whether its voter has no vote, because its disk went back
-    is_disk_copied: bool = False  # whether its voter has no vote, because its directory is a copy
-    certificate_problem: str | None = None  # for which others refuse its certificate, in a sentence
+    waits_for: str | None = None  # a sentence with the voters that are missing for a majority
+    is_disk_old: bool = False  # True: its voter may not vote, because its disk was rolled back
+    is_disk_copied: bool = False  # True: its voter may not vote, because its directory is a copy
+    certificate_problem: str | None = None  # a sentence: why other nodes refuse its certificate
 
 
 def problem_of(node: NodeStatus, *, has_caught_up: bool) -> str | None:
-    """Return why the node is not ready, in a sentence or two; None if it is."""
+    """Return why the node is not ready, in a sentence or two, or None if it is."""
     problem = _problem_of(node, has_caught_up=has_caught_up)
     if problem is None or node.certificate_problem is None:
         return problem
@@ -78,7 +78,10 @@ def _problem_of(node: NodeStatus, *, has_caught_up: bool) -> str | None:
 
 
 def partitions_behind(image: MetadataImage, node_id: int) -> int:
-    """How many partitions with a leader this node holds without being in sync; without what moves add."""
+    """Return the number of replicas here that are out of sync though their partition has a leader.
+
+    Replicas that a reassignment is adding do not count.
+    """
     return sum(
         node_id in one.replicas
         and node_id not in one.isr

@@ -1,4 +1,4 @@
-"""Reassignments that are under way: partitions whose replicas come and go."""
+"""Reassignments under way: partitions with replicas that are being added and removed."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -82,7 +82,7 @@ async def list_reassignments(context: RestContext, request: RestRequest) -> Answ
 
 async def list_reassignments_of_topic(context: RestContext, request: RestRequest) -> Answer:
     topic = request.path["topic_name"]
-    await describe_topics(context.client, [topic])  # an absent one is told as such
+    await describe_topics(context.client, [topic])  # raises for a topic that does not exist
     moves = await list_moves(context.client)
     return _list(
         context, request, topic, {place: move for place, move in moves.items() if place.topic == topic}

@@ -1,8 +1,8 @@
-"""Which records a reader wants: those that have a text in them, or a JSON field that equals something.
+"""Filters of records: those that contain a text, or with a JSON field that equals a value.
 
-`TEXT` is looked for in key and value, as bytes, in this very case. `$.PATH=VALUE` compares a field of the
-value, `$key.PATH=VALUE` one of the key: a path is names and places as `.user.tags[0]`, a value is JSON, or
-else a text. Numbers are compared by their exact value, and are neither true nor false.
+`TEXT` is searched in the bytes of key and value, case-sensitively. `$.PATH=VALUE` compares a field of the
+value, `$key.PATH=VALUE` one of the key. A path has names and indexes, such as `.user.tags[0]`; a value is
+JSON, or otherwise a text. Numbers are compared exactly, and never equal true or false.
 """
 
 import re
@@ -24,7 +24,7 @@ _MISSING: Final = object()
 
 
 def parse_filter(text: str) -> Filter:
-    """What a filter means; RestError 400 for one that begins as a field and is none."""
+    """Return the filter of a text; RestError 400 if it begins as a field filter but is malformed."""
     if not text.startswith(("$.", "$[", "$key.", "$key[")):
         return _with_text(text.encode("utf-8", "surrogatepass"))
     found = _FIELD.fullmatch(text)
@@ -43,7 +43,7 @@ def _value(text: str) -> Any:
         value = load_for_comparison(text.encode("utf-8", "surrogatepass"))
     except ValueError:
         return text
-    return text if isinstance(value, orjson.Fragment) else value  # NaN, which nothing equals
+    return text if isinstance(value, orjson.Fragment) else value  # NaN, which equals nothing
 
 
 def _with_field(path: list[str | int], wanted: Any, *, of_key: bool) -> Filter:

@@ -1,9 +1,9 @@
-"""Records as Confluent's REST API writes them, in both directions.
+"""Records in the JSON of Confluent's REST API, in both directions.
 
-In: `partition_id`, `headers` (values in base64), `key` and `value` as {"type": ..., "data": ...}, `timestamp`
-(RFC 3339). The type is BINARY (base64), STRING or JSON (stored compactly); null data is a null key or value.
-Types that need a schema registry are refused. Out: the same words; the type of a key and of a value says how
-its data is to be read.
+Input: `partition_id`, `headers` (values in base64), `key` and `value` as {"type": ..., "data": ...},
+`timestamp` (RFC 3339). The type is BINARY (base64), STRING or JSON (stored compactly); null data is a null
+key or value. Types that need a schema registry are rejected. Output: the same fields; the type of a key or
+value is the encoding of its data.
 """
 
 import base64
@@ -23,12 +23,12 @@ from ottla.node.rest_api.rest_error import RestError, invalid_payload
 
 BINARY, STRING, JSON = "BINARY", "STRING", "JSON"
 AUTO: Final = "AUTO"
-FORMATS: Final = (AUTO, BINARY, STRING, JSON)  # in which records can be read
+FORMATS: Final = (AUTO, BINARY, STRING, JSON)  # that a reader may choose
 
 PARTITION_NOT_FOUND: Final = 40402
 MAX_PARTITION: Final = 2**31 - 1
-MAX_HEADERS: Final = 1000  # of a record: far more than anybody has
-MAX_SHOWN: Final = 100  # characters of a user's text that an error repeats
+MAX_HEADERS: Final = 1000  # of a record: far more than any producer sends
+MAX_SHOWN: Final = 100  # characters of a client's text that an error repeats
 
 _FIELDS: Final = frozenset({"partition_id", "headers", "key", "value", "timestamp"})
 _DATA_FIELDS: Final = frozenset({"type", "data"})
@@ -44,7 +44,7 @@ _MAX_MOMENT_MS: Final = 253_402_300_799_999  # the end of the year 9999, where d
 
 
 class ParsedRecord(NamedTuple):
-    """A record as it is to be stored, and the types of its key and value that the answer repeats."""
+    """A record to be stored, and the types of its key and value, which the answer repeats."""
 
     record: ProducerRecord
     key_type: str | None
@@ -55,7 +55,7 @@ class ParsedRecord(NamedTuple):
 
 
 def parse_record(document: Any) -> ParsedRecord:
-    """What a document says; RestError with the code that stands in the answer for this record."""
+    """Return the record of a document; RestError with the code of this record's answer."""
     if document.__class__ is not dict:
         raise _bad("a record must be a JSON object.")
     if not document.keys() <= _FIELDS:
@@ -79,7 +79,7 @@ def parse_record(document: Any) -> ParsedRecord:
 
 
 def _content(content: Any, name: str) -> tuple[bytes | None, str | None]:
-    """The bytes of a key or value, and its type."""
+    """Return the bytes of a key or value, and its type."""
     if content is None:
         return None, None
     if content.__class__ is not dict:
@@ -115,7 +115,7 @@ def _from_binary(data: Any) -> bytes:
 
 def _from_base64(text: str) -> bytes:
     try:
-        # Padding may be missing, as in the library that Confluent's server reads it with.
+        # Padding may be missing: the library of Confluent's server accepts that.
         return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
     except (binascii.Error, ValueError):
         raise _bad(f"data={_shown(text)} is not a valid base64 string.") from None
@@ -168,7 +168,7 @@ def _timestamp(text: Any) -> int:
 
 
 def parse_timestamp(text: str) -> int:
-    """Milliseconds since 1970 of an RFC 3339 date and time; RestError 400."""
+    """Return an RFC 3339 date and time in milliseconds since 1970; RestError 400."""
     try:
         if _MOMENT.fullmatch(text):
             milliseconds = (datetime.fromisoformat(text.upper()) - _EPOCH) // timedelta(milliseconds=1)
@@ -180,7 +180,7 @@ def parse_timestamp(text: str) -> int:
 
 
 def _shown(content: Any) -> str:
-    """A user's text in a sentence, not all of it."""
+    """Return the beginning of a client's text, to quote it in an error."""
     try:
         text = content if isinstance(content, str) else dump_json(content).decode()
     except ValueError:
@@ -195,9 +195,9 @@ def _bad(detail: str) -> RestError:
 # ---- out -----------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1024)  # the records of a batch are often of the same millisecond
+@lru_cache(maxsize=1024)  # the records of a batch often have the same millisecond
 def instant(milliseconds: int) -> str | None:
-    """A moment as Java writes an Instant; None for none, and for one beyond the year 9999."""
+    """Return a time as Java writes an Instant; None for no timestamp and beyond the year 9999."""
     if not 0 <= milliseconds <= _MAX_MOMENT_MS:
         return None
     moment = _EPOCH + timedelta(milliseconds=milliseconds)
@@ -207,14 +207,14 @@ def instant(milliseconds: int) -> str | None:
 
 
 def report_place(cluster_id: str, topic: str) -> str:
-    """How each report of a topic's records begins."""
+    """Return the fields with which each delivery report of a topic begins."""
     return orjson.dumps({"cluster_id": cluster_id, "topic_name": topic})[1:-1].decode()
 
 
 def delivery_report(parsed: ParsedRecord, place: str, partition: int, offset: int, timestamp: int) -> str:
-    """What a stored record is answered with, but for its `error_code` or `id`: fields of JSON without braces.
+    """Return the answer for a stored record, without its `error_code` or `id`: JSON fields without braces.
 
-    Put together by hand, at a third of what a dict and its encoding cost. `place` is from `report_place`.
+    Built by hand, at a third of the cost of a dict and its encoding. `place` is from `report_place`.
     """
     moment = instant(timestamp)
     quoted = "null" if moment is None else f'"{moment}"'
@@ -230,7 +230,7 @@ def delivery_report(parsed: ParsedRecord, place: str, partition: int, offset: in
 
 
 def shown_record(topic: str, partition: int, record: Record, form: str) -> dict[str, Any]:
-    """A record that was read; `form` is one of FORMATS."""
+    """Return a record that was read as JSON; `form` is one of FORMATS."""
     return {
         "topic_name": topic,
         "partition_id": partition,
@@ -250,19 +250,19 @@ def shown_record(topic: str, partition: int, record: Record, form: str) -> dict[
 
 
 def _shown_content(content: bytes | None, form: str) -> dict[str, Any] | None:
-    """Bytes in the form that was asked for, or in the next that can hold them: JSON, text, base64."""
+    """Return bytes in the requested form, or in the next one that can hold them: JSON, text, base64."""
     if content is None:
         return None
     size = len(content)
-    # In AUTO a text "42" stays a text: objects and arrays alone are meant as JSON.
+    # In AUTO the text "42" stays a text: only objects and arrays are taken for JSON.
     if form == JSON or (form == AUTO and content[:1] in (b"{", b"[")):
         try:
             check_parts(content, COMPARED_PARTS)
             orjson.loads(content)
         except ValueError:
-            pass  # no JSON, or so many values that others would wait while it is proved
+            pass  # not JSON, or with so many values that parsing would delay other requests
         else:
-            # As it was stored, with all digits of its numbers; between its words a line end is a space.
+            # As stored, with all digits of its numbers; a line end between its tokens becomes a space.
             text = content.replace(b"\n", b" ").replace(b"\r", b" ")
             return {"type": JSON, "size": size, "data": orjson.Fragment(text)}
     if form != BINARY:

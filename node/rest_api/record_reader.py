@@ -1,7 +1,7 @@
-"""Records out of partitions in rounds, with the place behind each: what a page and a live tail are made of.
+"""Records of partitions in rounds, with the offset after each: the basis of pages and live tails.
 
-The records of a round come by time across partitions, and in the order of the log within one. The place is
-told after each record, so that a reader who stops anywhere goes on there.
+The records of a round are ordered by time across partitions, and by offset within one. The offset is updated
+after each record, so a reader that stops anywhere can continue there.
 """
 
 import heapq
@@ -18,19 +18,21 @@ from ottla.node.client.deadline import Deadline
 
 
 class Found(NamedTuple):
-    """A record and where it was."""
+    """A record and its partition."""
 
     partition: TopicPartition
     record: Record
 
 
 def in_short_rounds(client: Client, *, read_committed: bool) -> Consumer:
-    """Return a consumer for a `RecordReader`: a round is short, and goes on where partitions are away."""
+    """Return a consumer for a `RecordReader`: with short rounds, and without failing for unavailable
+    partitions.
+    """
     return Consumer(client, read_committed=read_committed, limits=SHORT_ROUNDS, gives_up=False)
 
 
 class RecordReader:
-    """`places` says where each partition goes on, after every record that was taken."""
+    """Reads in rounds; `places` has the next offset of each partition, updated with every record taken."""
 
     def __init__(self, consumer: Consumer, places: Mapping[TopicPartition, int]) -> None:
         self.places = dict(places)
@@ -39,10 +41,11 @@ class RecordReader:
     async def round(
         self, ends: Mapping[TopicPartition, int] | None = None, deadline: Deadline | None = None
     ) -> Iterator[Found]:
-        """The next records, those before `ends` alone; KafkaError as of Consumer.
+        """Return the next records, only those before `ends`; KafkaError as from Consumer.
 
-        Of partitions that have reached their end nothing is asked. When all of the round was taken, `places`
-        is behind it, also where it had nothing to show, as markers of transactions; never behind an end.
+        Partitions that have reached their end are not fetched. After all records of the round were taken,
+        `places` is the end of the round, also past offsets without records to return, such as transaction
+        markers, but not past `ends`.
         """
         consumer = self._consumer
         consumer.positions = {
@@ -59,25 +62,27 @@ class RecordReader:
         positions: Mapping[TopicPartition, int],
         ends: Mapping[TopicPartition, int] | None,
     ) -> Iterator[Found]:
-        # As they are taken: a round of many partitions is no work of one turn.
+        # Lazily: a round of many partitions is too much work for one turn.
         each = [map(partial(Found, one), records) for one, records in fetched.items()]
         for found in heapq.merge(*each, key=lambda one: one.record.timestamp):
             partition, record = found
             if ends is None or record.offset < ends[partition]:
                 self.places[partition] = record.offset + 1
                 yield found
-        # What came meanwhile behind an end was not shown, and is for whoever goes on there.
+        # Records beyond an end were not returned, and are left to a reader that continues there.
         self.places |= {
             one: place if ends is None else min(place, ends[one]) for one, place in positions.items()
         }
 
     @property
     def problems(self) -> Mapping[TopicPartition, KafkaError]:
-        """Why the last round had nothing of these partitions; it is tried again in the next."""
+        """The errors of partitions that the last round could not read; the next round tries them again."""
         return self._consumer.problems
 
     def skip_to(self, first: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
-        """Pass over what was deleted before it was read; from and to, of each that was behind."""
+        """Skip records that were deleted before they were read; return the old and new offset of each
+        partition.
+        """
         skipped = {
             one: (place, first[one]) for one, place in self.places.items() if place < first.get(one, 0)
         }

@@ -1,4 +1,4 @@
-"""Shared by the routes of records in a node: a producer for each caller, slots for reading and tails."""
+"""Parts that the routes of records share: a producer for each caller, and slots for pages and tails."""
 
 import asyncio
 import logging
@@ -14,13 +14,13 @@ from ottla.node.rest_api.fair_slots import FairSlots
 from ottla.node.rest_api.loop_turns import LoopTurns
 from ottla.node.rest_api.rest_error import TOO_MANY_REQUESTS, RestError
 
-MAX_SENDERS: Final = 128  # each has connections of its own, so that brokers know whose records these are
+MAX_SENDERS: Final = 128  # each has its own connections, since brokers authorize each caller
 
 log = logging.getLogger(__name__)
 
 
 class _CallersSender:
-    """The producer of one caller, and how many requests use it now."""
+    """The producer of one caller, and the number of requests that use it now."""
 
     def __init__(self, sender: RecordSender) -> None:
         self.sender = sender
@@ -29,16 +29,16 @@ class _CallersSender:
 
 
 class RecordService:
-    """`run` is a task of whoever serves the routes."""
+    """The producers and slots of one node; the server runs `run` as a task."""
 
     def __init__(self, make_client: Callable[[Caller], Client], tails: FairSlots, reads: FairSlots) -> None:
         self._make_client = make_client
-        self._senders: OrderedDict[Caller, _CallersSender] = OrderedDict()  # the longest unused first
+        self._senders: OrderedDict[Caller, _CallersSender] = OrderedDict()  # the least recently used first
         self._tasks = asyncio.TaskGroup()
-        # A tail asks the cluster twice a second when nothing happens, and holds a connection to each leader.
+        # An idle tail asks the cluster twice a second, and holds a connection to each leader.
         self.tails = tails
         self.reads = reads
-        self.turns = LoopTurns()  # of both, on the loop
+        self.turns = LoopTurns()  # of pages and tails, on the loop
 
     async def run(self) -> None:
         """Send until cancelled."""
@@ -78,13 +78,13 @@ class RecordService:
     async def _send(self, caller: Caller, of_caller: _CallersSender) -> None:
         """Send until cancelled.
 
-        A sender that fails has a bug, so nothing of what it knew is believed any more: who waits is told, and
-        the next request begins with another one, under producer ids of its own.
+        A sender that fails has a bug, so all of its state is dropped: its waiting callers get an error, and
+        the next request starts a new sender with new producer ids.
         """
         try:
             await of_caller.sender.run()
         except Exception:
-            log.exception("A producer of the REST API failed; its next request begins with another one")
+            log.exception("A producer of the REST API failed; the next request starts a new one")
         finally:
             if self._senders.get(caller) is of_caller:
                 del self._senders[caller]

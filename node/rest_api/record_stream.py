@@ -1,7 +1,7 @@
-"""A stream of records into a topic: documents in, reports out, in the same order, both at the same time.
+"""A stream of records into a topic: documents in and reports out, in the same order, at the same time.
 
-Reports leave as soon as they are known and those before them have left. A sender that does not read them, or
-sends faster than the cluster stores, is read no further: what is under way is bounded.
+A report is sent as soon as its outcome and those before it are known. If a client does not read the reports,
+or sends faster than the cluster stores, reading from it pauses: the number of records under way is bounded.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from ottla.node.rest_api.rest_error import RestError, invalid_payload, rest_erro
 
 MAX_UNDER_WAY: Final = 10_000  # records of one stream without a report
 MAX_REPORTS: Final = 2_000  # in one piece of the answer
-SEPARATOR: Final = "\r\n"  # as Confluent's
+SEPARATOR: Final = "\r\n"  # Confluent's
 
 
 class Accepted:
@@ -45,7 +45,7 @@ class Accepted:
         return self.delivery.batch.done.is_set()
 
     def report(self, place: str) -> str:
-        """What became of it, as `delivery_report` writes it; RestError if it is not stored."""
+        """Return the outcome in the format of `delivery_report`; RestError if the record is not stored."""
         delivery = self.delivery
         outcome = delivery.outcome
         if isinstance(outcome, KafkaError):
@@ -57,7 +57,7 @@ class Accepted:
 def accept(
     sender: RecordSender, info: TopicInfo, document: Any, deadline: Deadline | None = None
 ) -> Accepted:
-    """Send what a document says; RestError if it says nothing that can be sent."""
+    """Send the record of a document; RestError if it has no valid record."""
     parsed = parse_record(document)
     number = parsed.record.partition
     if number is not None and number not in info.topic.leaders:
@@ -69,7 +69,7 @@ def accept(
 
 
 def failed_report(error: RestError) -> bytes:
-    """Return the report by which a stream ends that cannot go on."""
+    """Return the report that ends a stream which cannot continue."""
     return (_failed(error) + SEPARATOR).encode()
 
 
@@ -78,7 +78,7 @@ def _failed(error: RestError) -> str:
 
 
 class RecordStream:
-    """One stream; `reports` gives the answer piece by piece while `chunks` come in."""
+    """One stream; `reports` yields the answer piece by piece while `chunks` arrive."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class RecordStream:
         body_part: BodyPart,
         record_limit_s: float | None = None,
     ) -> None:
-        """With a `record_limit_s` each record has so long; else as long as the sender gives it."""
+        """Limit the time of each record to `record_limit_s`, or else to the sender's own limit."""
         self._record_limit_s = record_limit_s
         self._sender = sender
         self._info = info
@@ -103,7 +103,7 @@ class RecordStream:
         self._has_room = asyncio.Event()
 
     async def reports(self, chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-        """The reports, each a line."""
+        """Yield reports, each a line."""
         tasks = asyncio.TaskGroup()
         await tasks.__aenter__()
         reader = tasks.create_task(self._read(chunks))
@@ -120,7 +120,7 @@ class RecordStream:
                 else:
                     await self._has_more.wait()
         finally:
-            # Not `async with`: it takes the end of a generator for a failure.
+            # Not `async with`: it treats the closing of a generator as a failure.
             reader.cancel()
             await tasks.__aexit__(None, None, None)
 
@@ -164,11 +164,11 @@ class RecordStream:
             if self._documents.problem is not None:
                 message = f"Bad Request: Error processing message: {self._documents.problem}"
                 self._under_way.append(RestError(400, 400, message))
-            elif is_empty:  # nothing but spaces
+            elif is_empty:  # only whitespace
                 self._under_way.append(invalid_payload("Request body is empty. Data is required."))
-        except RestError as error:  # too long nothing came, or there is no room for more
+        except RestError as error:  # the body stalled, or there is no memory for more of it
             self._under_way.append(error)
-        except ConnectionError:  # the sender is gone: what it sent is stored, and nobody reads the reports
+        except ConnectionError:  # the client has gone; its records are stored
             pass
         finally:
             self._has_ended = True

@@ -1,4 +1,4 @@
-"""Replicas: where the copies of a partition lie."""
+"""Replicas: the copies of a partition, and their brokers."""
 
 from typing import Final
 
@@ -46,7 +46,7 @@ REPLICAS: Final = collection_schema("ReplicaDataList", "KafkaReplicaList", _REPL
 
 
 async def partition_or_404(context: RestContext, request: RestRequest) -> MetadataResponsePartition:
-    """The partition of the path."""
+    """Return the partition of the path; RestError 404 if there is none."""
     [topic] = await describe_topics(context.client, [request.path["topic_name"]])
     for partition in topic.partitions:
         if partition.partition_index == request.path["partition_id"]:
@@ -61,7 +61,7 @@ def replica_data(
     partition: MetadataResponsePartition,
     broker_id: int,
 ) -> Data:
-    """One copy of a partition."""
+    """Return one replica of a partition as a resource."""
     base, cluster_id, partition_id = request.base_url, context.cluster_id, partition.partition_index
     place = ("clusters", cluster_id, "topics", topic, "partitions", partition_id, "replicas", broker_id)
     name = resource_name(kafka=cluster_id, topic=topic, partition=partition_id, replica=broker_id)

@@ -1,8 +1,9 @@
-"""Who may ask: a page of a foreign site must not reach the API through the browser of somebody who can.
+"""Rejects requests that a page of a foreign site makes through the browser of an authorized user.
 
-A browser would be a way in: without logins one inside the network, with them that of somebody who logged in.
-A name that a foreign site lets point here (DNS rebinding) is refused by its Host; its scripts by Origin and
-Sec-Fetch-Site; its forms by their content type. Programs send none of the latter and are not troubled.
+A browser would be a way in: without logins, any browser inside the network; with logins, that of a user who
+is logged in. A foreign name that resolves to this node (DNS rebinding) is rejected by its Host; scripts of
+another site by Origin and Sec-Fetch-Site; its forms by their content type. Programs send neither Origin nor
+Sec-Fetch-Site, and are not affected.
 """
 
 import ipaddress
@@ -16,27 +17,28 @@ from ottla.node.rest_api.rest_error import RestError
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 OWN_SITES: Final = frozenset({"same-origin", "none"})
-# Links in answers begin with it, so nothing but a host and a port may stand there.
+# Links in answers begin with it, so it may contain nothing but a host and a port.
 _AUTHORITY: Final = re.compile(r"(\[[0-9A-Za-z:.%_-]+\]|[0-9A-Za-z._-]+)(:[0-9]{0,5})?")
 
 
 class RequestGuard:
-    """The names by which this node may be asked; the same object judges all requests."""
+    """The host names that this node accepts; one object checks all requests."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """`names`: host names; `*.example.com` stands for all below it."""
+        """Accept these host names; `*.example.com` matches all names below it."""
         found = {name.lower().rstrip(".") for name in names}
         self._names = {"localhost", *(name for name in found if not name.startswith("*."))}
         self._suffixes = tuple(name[1:] for name in found if name.startswith("*."))
 
     def allow(self, name: str) -> None:
-        """One host name more."""
+        """Accept another host name."""
         self._names.add(name.lower().rstrip("."))
 
     def check(self, method: str, headers: MultiMapping[str], target: str = "") -> None:
-        """RestError 403, or 421 for a Host that is not this node's.
+        """Raise RestError 403, or 421 for a Host that is not this node's.
 
-        `target` is the host in the first line of the request, which goes before the header where it stands.
+        `target` is the host in the request line; it takes precedence over the header, so both must be this
+        node's.
         """
         authority = headers.get("Host", "")
         asked = (authority, target) if target else (authority,)
@@ -49,7 +51,7 @@ class RequestGuard:
         origins = headers.getall("Origin", [])
         if any(one.partition("://")[2].lower() != authority.lower() for one in origins):
             raise RestError(403, 403, "Web pages of other sites may not use this API.")
-        # A link from elsewhere may lead here; a script or a form from elsewhere may not.
+        # Links on another site may lead here; its scripts and forms may not send requests.
         is_visit = method in SAFE_METHODS and headers.get("Sec-Fetch-Mode") == "navigate"
         if not is_visit and not OWN_SITES.issuperset(headers.getall("Sec-Fetch-Site", [])):
             raise RestError(403, 403, "Web pages of other sites may not use this API.")
@@ -60,7 +62,7 @@ class RequestGuard:
 
 
 def host_of(authority: str) -> str:
-    """The host of `host:port`, without the brackets of IPv6."""
+    """Return the host of `host:port`, without the brackets of IPv6."""
     if authority.startswith("["):
         return authority[1:].partition("]")[0]
     return authority.partition(":")[0]
@@ -75,7 +77,7 @@ def _is_address(host: str) -> bool:
 
 
 def check_content_type(headers: Mapping[str, str], media_types: Iterable[str]) -> None:
-    """RestError 415 unless a body has one of these types; a form of another page cannot send JSON's."""
+    """Raise RestError 415 unless the body has one of these types; a form of another site cannot send JSON."""
     given = headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if given not in media_types:
         raise RestError(

@@ -1,10 +1,10 @@
-"""Turns on the loop of the REST API for what clients send.
+"""Turns on the loop of the REST API for requests as they arrive.
 
-A loop handles everything that is readable before it looks at its sockets again: 1,300 requests at once, of
-3 ms each with their connections, would keep a probe waiting for as long as all of them take. So each turn of
-the loop handles at most `MOST_A_TURN` pieces of what came. The rest is held, its connections are not read,
-and the addresses take turns: a request from another address is handled in the next turn. Probes have a
-share of their own: a flood may come from the address of a probe. Nothing is rejected here.
+A loop handles everything that is readable before it polls its sockets again: 1,300 requests at once, of 3 ms
+each with their connections, would delay a probe until all of them are handled. So each turn of the loop
+handles at most `MOST_A_TURN` reads. The rest is held, its connections are not read, and the addresses take
+turns: a request from another address is handled in the next turn. Probes have a share of their own, since a
+flood may come from the address of a probe. No request is rejected here.
 """
 
 from collections import deque
@@ -13,28 +13,30 @@ from typing import Final, Protocol
 
 PROBES: Final = "probes"
 _PROBE_LINES: Final = (b"GET /healthz", b"GET /readyz", b"HEAD /healthz", b"HEAD /readyz")
-MOST_A_TURN: Final = 8  # some 30 ms while two threads read records beside the loop
+MOST_A_TURN: Final = 8  # some 30 ms while two threads read records at the same time
 
 
 class Arrival(Protocol):
-    """A connection from which something came."""
+    """A connection that has received bytes."""
 
     def handle_held(self) -> None:
-        """Handle what came, now that it is the connection's turn."""
+        """Handle the bytes received, in the connection's turn."""
 
 
 class RequestTurns:
-    """The turns of one loop; `call_soon` is the loop's."""
+    """The turns of one loop; `call_soon` is that of the loop."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
         self._handled = 0  # in this turn
-        self._is_turn_noted = False  # the loop will call `_next_turn`
-        # By share, the one whose turn is next first.
+        self._is_turn_noted = False  # True: the loop will call `_next_turn`
+        # By share, in the order of turns.
         self._waiting: dict[str, deque[Arrival]] = {}
 
     def is_now(self, arrival: Arrival, address: str, data: bytes) -> bool:
-        """Return True if what came is handled at once; else `handle_held` is called when it has its turn."""
+        """Return True if the bytes are handled now; otherwise `handle_held` is called in the connection's
+        turn.
+        """
         share = PROBES if data.startswith(_PROBE_LINES) else address
         self._note_turn()
         if self._handled < MOST_A_TURN and share not in self._waiting:
@@ -49,7 +51,7 @@ class RequestTurns:
             self._call_soon(self._next_turn)
 
     def _next_turn(self) -> None:
-        """Handle the first that waits of each share in turn."""
+        """Handle the first waiting connection of each share in turn."""
         self._is_turn_noted = False
         self._handled = 0
         while self._waiting and self._handled < MOST_A_TURN:
@@ -57,7 +59,7 @@ class RequestTurns:
             queue = self._waiting.pop(share)
             arrival = queue.popleft()
             if queue:
-                self._waiting[share] = queue  # behind the others
+                self._waiting[share] = queue  # at the end of the queue
             self._handled += 1
             arrival.handle_held()
         if self._handled:

@@ -1,6 +1,6 @@
-"""Confluent's words around data: `kind`, `metadata` with a link and a resource name, and links.
+"""The envelope of Confluent's resources: `kind`, `metadata` with a link and a resource name, and links.
 
-A schema with a `title` stands once in the OpenAPI document, under that name.
+A schema with a `title` appears once in the OpenAPI document, under that name.
 """
 
 import re
@@ -15,7 +15,7 @@ from ottla.node.rest_api.json_schema import Schema
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._~-]*")
 
-Data = dict[str, Any]  # one resource, as its JSON
+Data = dict[str, Any]  # one resource as JSON
 
 RELATED: Final[Schema] = {
     "title": "Relationship",
@@ -44,7 +44,7 @@ _COLLECTION_METADATA: Final[Schema] = {
 
 
 def url(base_url: str, *segments: str | int) -> str:
-    """A link into v3; each segment is one, whatever stands in it."""
+    """Return a link into v3; each argument becomes one segment, whatever it contains."""
     return f"{base_url}/v3/{'/'.join([quoted(one) for one in segments])}"
 
 
@@ -53,51 +53,51 @@ def related(link: str) -> Data:
 
 
 def resource_name(**names: str | int) -> str:
-    """As `crn:///kafka=ID/topic=NAME`; Confluent's words have hyphens where these names have underscores."""
+    """Return a name such as `crn:///kafka=ID/topic=NAME`; underscores here become hyphens in it."""
     return "crn:///" + "/".join([f"{key.replace('_', '-')}={quoted(one)}" for key, one in names.items()])
 
 
 def quoted(segment: str | int) -> str:
-    """As it stands in a link or a name: one segment."""
+    """Return a text quoted as one segment of a link or a name."""
     text = str(segment)
-    # Names of topics always are plain, and a list has thousands.
+    # Names of topics need no quoting, and a list has thousands.
     return text if _PLAIN.fullmatch(text) else quote(text, safe="-._~")
 
 
 def resource(kind: str, link: str, name: str, **fields: Any) -> Data:
-    """One thing: who it is, where it is found, and its fields."""
+    """Return one resource: its kind, its link and name, and its fields."""
     return {"kind": kind, "metadata": {"self": link, "resource_name": name}, **fields}
 
 
 def collection(
     kind: str, link: str, data: Sequence[Data] | orjson.Fragment, *, next_link: str | None = None
 ) -> Data:
-    """All of a kind, on one page unless `next_link` leads to more."""
+    """Return a list of resources of a kind; `next_link` leads to the next page if there is one."""
     return {"kind": kind, "metadata": {"self": link, "next": next_link}, "data": data}
 
 
 class DataPieces:
-    """Resources of a long list, written out a part at a time: texts need a tenth of the memory of objects."""
+    """Resources of a long list, encoded part by part: text needs a tenth of the memory of objects."""
 
     def __init__(self, part: AnswerPart) -> None:
-        """What the list takes is counted in `part`."""
-        self.count = 0  # resources
+        """Start an empty list, whose memory is counted in `part`."""
+        self.count = 0  # number of resources
         self._part = part
         self._pieces: list[bytes] = []
         self._size_bytes = 0
 
     def add(self, data: Sequence[Data]) -> None:
-        """RestError 429 if there is no room for them; the list is as it was then."""
+        """Add resources; RestError 429 if there is no room for them, and then the list is unchanged."""
         if data:
             piece = orjson.dumps(data)[1:-1]
-            # Once more when it is put together.
+            # Twice: the list exists a second time when it is joined.
             self._part.hold(2 * (self._size_bytes + len(piece)))
             self._size_bytes += len(piece)
             self.count += len(data)
             self._pieces.append(piece)
 
     def whole(self) -> orjson.Fragment:
-        """The list, to stand in an answer; nothing is left here."""
+        """Return the list for an answer, and clear it here."""
         whole = b"[" + b",".join(self._pieces) + b"]"
         self._pieces.clear()
         return orjson.Fragment(whole)
@@ -106,7 +106,7 @@ class DataPieces:
 def resource_schema(
     title: str, kind: str, fields: Mapping[str, Schema], optional: Sequence[str] = ()
 ) -> Schema:
-    """The schema of `resource(...)`."""
+    """Return the schema of `resource(...)`."""
     return {
         "title": title,
         "type": "object",
@@ -116,7 +116,7 @@ def resource_schema(
 
 
 def collection_schema(title: str, kind: str, of: Schema) -> Schema:
-    """The schema of `collection(...)`."""
+    """Return the schema of `collection(...)`."""
     return {
         "title": title,
         "type": "object",

@@ -1,9 +1,9 @@
-"""An answer that is an error: a status and `{"error_code": ..., "message": ...}`, as by Confluent's.
+"""Errors as answers: a status and `{"error_code": ..., "message": ...}`, as Confluent's REST API has them.
 
-The code is the status, or the status with two digits behind it that say more: 40403 is a topic or partition
-that is unknown. Which error of Kafka's becomes which code is as in Confluent's `KafkaExceptionMapper`; what a
-client did wrong and theirs tells as 500 is a 4xx here, and what may pass is 503, with the code 50003 that
-clients of theirs know: 500 is left for what nobody foresaw.
+The code is the status, or the status followed by two digits with details: 40403 is an unknown topic or
+partition. Kafka's errors map to codes as in Confluent's `KafkaExceptionMapper`, with two exceptions: a
+client's mistake that Confluent's answers with 500 is a 4xx here, and a transient error is 503 with code
+50003, which Confluent's clients know. 500 is left for unexpected errors.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ ERROR: Final[Schema] = {
 
 
 class RestError(Exception):
-    """Answer the request with this."""
+    """An error that answers the request."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class RestError(Exception):
         retry_after_s: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """`retry_after_s`: when to ask again, where that may help. `headers` are those of the answer."""
+        """Set when to retry (`retry_after_s`, if that may help), and the headers of the answer."""
         super().__init__(message)
         self.status = status
         self.error_code = error_code
@@ -56,7 +56,7 @@ class RestError(Exception):
 
 
 def not_found(message: str) -> RestError:
-    """Return the error for what a path names and is not there."""
+    """Return the error for a resource in a path that does not exist."""
     return RestError(404, 404, message)
 
 
@@ -65,7 +65,7 @@ def bad_request(message: str) -> RestError:
 
 
 def invalid_payload(problem: str) -> RestError:
-    """A body that is well made and cannot be meant; Confluent's shows its inner code in the text."""
+    """Return the error for a well-formed body with invalid content; its text has an inner code."""
     return RestError(422, 422, f"Error: 42206 : Payload error. {problem}")
 
 
@@ -82,7 +82,7 @@ _MEANINGS: Final[Mapping[tuple[int, int], tuple[ErrorCode, ...]]] = {
         E.INVALID_CONFIG,
         E.TOPIC_DELETION_DISABLED,
         E.INVALID_TOPIC_EXCEPTION,
-        # From here on Confluent's says 500, 50002.
+        # Confluent's answers these with 500, 50002.
         E.INVALID_REPLICA_ASSIGNMENT,
         E.INVALID_GROUP_ID,
         E.INVALID_RECORD,
@@ -118,7 +118,7 @@ _MEANINGS: Final[Mapping[tuple[int, int], tuple[ErrorCode, ...]]] = {
         E.NON_EMPTY_GROUP,
         E.GROUP_SUBSCRIBED_TO_TOPIC,
         E.REASSIGNMENT_IN_PROGRESS,
-        # From here on Confluent's says 500: what was asked for conflicts with what there is.
+        # Confluent's answers these with 500: the request conflicts with the current state.
         E.UNKNOWN_MEMBER_ID,
         E.ILLEGAL_GENERATION,
         E.FENCED_MEMBER_EPOCH,
@@ -144,16 +144,16 @@ _STATUS: Final = {code: meaning for meaning, codes in _MEANINGS.items() for code
 
 
 def rest_error_of(error: KafkaError) -> RestError:
-    """How an error of Kafka's is told."""
+    """Return the answer for an error of Kafka's."""
     other = (503, KAFKA_RETRIABLE_ERROR) if error.code.retriable else (500, KAFKA_ERROR)
     status, error_code = _STATUS.get(error.code, other)
     detail = error.detail.rstrip(".")
     if error_code == UNKNOWN_TOPIC_OR_PARTITION:
-        # Clients of Confluent's look for these words.
+        # Confluent's clients search for this text.
         words = "This server does not host this topic-partition."
         says_no_more = not detail or words.rstrip(".") in detail
         return RestError(status, error_code, words if says_no_more else f"{words} ({detail})")
-    # A detail is often no more than what the error is about.
+    # A detail is often only the subject of the error, such as a name.
     is_sentence = " " in detail and (error.detail.endswith(".") or ":" in detail)
     if not is_sentence:
         detail = f"{error.code.name}: {detail}" if detail else error.code.name

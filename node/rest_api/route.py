@@ -1,7 +1,7 @@
-"""A line of the table of routes: what it takes, what it answers, and who handles it.
+"""A line of the table of routes: its input, its answers, and its handler.
 
-Each area of the API has a module with `ROUTES`. The server judges path, query and body by what stands here
-before the handler runs, and the OpenAPI document is made of it.
+Each area of the API has a module with `ROUTES`. The server validates path, query and body against this table
+before the handler runs, and the OpenAPI document is made from it.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from ottla.node.rest_api.rest_error import RestError
 from ottla.node.rest_api.sessions import Session
 from ottla.node.rest_api.v2_instances import Instances
 
-# As long as a request may take over all its retries; less than most HTTP clients wait.
+# The time for a request with all its retries; shorter than the time-out of most HTTP clients.
 REQUEST_TIMEOUT_S: Final = 15.0
-LEAST_TIMEOUT_S: Final = 0.2  # whoever gives a request no time at all still gets what is there at once
+LEAST_TIMEOUT_S: Final = 0.2  # with no time at all, a request still gets the data that is there at once
 JSON: Final = "application/json"
 TIMEOUT_MS: Final = "timeout_ms"
-MAX_TIMEOUT_MS: Final = 60_000  # whoever waits for longer holds a client that others wait for
+MAX_TIMEOUT_MS: Final = 60_000  # a longer wait would hold a client that other requests need
 STRING: Final[Schema] = {"type": "string"}
 BOOLEAN: Final[Schema] = {"type": "boolean"}
 INTEGER: Final[Schema] = {"type": "integer"}
@@ -38,13 +38,13 @@ INT32: Final[Schema] = {"type": "integer", "format": "int32", "minimum": 0, "max
 INT64: Final[Schema] = {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**63 - 1}
 NAME: Final[Schema] = {"type": "string", "minLength": 1}
 
-# What stands in paths under the same name everywhere; others are strings unless a route says otherwise.
+# Parameters with the same type in all paths; others are strings unless a route has a schema for them.
 PATH_PARAMETERS: Final[Mapping[str, Schema]] = {"broker_id": INT32, "partition_id": INT32}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryParameter:
-    """A parameter behind the question mark; `schema` has one type of string, integer, number or boolean."""
+    """A parameter of the query; `schema` has one type of string, integer, number or boolean."""
 
     name: str
     schema: Schema = field(default_factory=lambda: STRING)
@@ -52,7 +52,7 @@ class QueryParameter:
     is_required: bool = False
 
 
-# Of every route that asks the cluster, unless it has its own.
+# A parameter of every route that asks the cluster, unless the route has its own.
 TIME_LIMIT: Final = QueryParameter(
     name=TIMEOUT_MS,
     schema={"type": "integer", "minimum": 0, "maximum": MAX_TIMEOUT_MS},
@@ -63,7 +63,7 @@ TIME_LIMIT: Final = QueryParameter(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """One answer of a route: what it means, and its body (None: it has none)."""
+    """One answer of a route: its description, and the schema of its body (None: it has no body)."""
 
     description: str
     schema: Schema | None = None
@@ -73,24 +73,24 @@ class Response:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestContext:
-    """What a handler asks: the cluster over its client, this process by its facts."""
+    """The environment of a handler: the client for the cluster, and the facts of this process."""
 
-    client: Client  # this request's own until its answer leaves
+    client: Client  # lent to this request until the handler has returned
     facts: NodeFacts
-    own_client: Callable[[], AbstractAsyncContextManager[Client]]  # for a stream: it outlives the lent one
-    records: RecordService  # the places of live tails
-    consumers: Instances  # those of v2 that live in this node
+    own_client: Callable[[], AbstractAsyncContextManager[Client]]  # for a stream: it outlives `client`
+    records: RecordService  # the slots of live tails
+    consumers: Instances  # the consumers of v2 on this node
     sender: Callable[[], AbstractContextManager[RecordSender]]  # lends the producer for the caller's records
     request_max_bytes: int  # of a body, and of a document in a stream
     deadline: Deadline  # of this request; `client` has the same
-    caller: Caller  # whose rights hold for whatever it asks
-    session: Session | None = None  # by which the caller is known, if it is one
-    authentication: RestAuthentication  # for the routes by which somebody logs in
-    has_tls: bool = False  # whether the request came encrypted
-    address: str = ""  # of whoever asks: by it failed logins are counted
-    share: str = ""  # whose request it is, by which shares are counted: a user, or an address
-    should_end: Callable[[], bool] = lambda: False  # a page that may end anywhere ends then: others wait
-    stopping: asyncio.Event  # set when the node stops: long answers end then
+    caller: Caller  # brokers authorize every request by its rights
+    session: Session | None = None  # of the console, if the caller has logged in by one
+    authentication: RestAuthentication  # for the routes that log in
+    has_tls: bool = False  # True if the connection is encrypted
+    address: str = ""  # of the client; failed logins are counted by it
+    share: str = ""  # the key for fair shares: a user, or an address
+    should_end: Callable[[], bool] = lambda: False  # True: a page should end now, since others wait
+    stopping: asyncio.Event  # set when the node stops; long answers then end
 
     @property
     def cluster_id(self) -> str:
@@ -103,28 +103,28 @@ class RestContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestRequest:
-    """A request that has been judged. Path and query are decoded and typed as their schemas say."""
+    """A validated request. Path and query are decoded, with the types of their schemas."""
 
     path: Mapping[str, Any]
-    query: Mapping[str, Any]  # those that were given
-    body: Json = None  # None: there was none
+    query: Mapping[str, Any]  # only the parameters that were given
+    body: Json = None  # None: there is no body
     raw_body: bytes = b""
-    headers: Mapping[str, str]  # names in any case
-    base_url: str  # http://HOST:PORT, where links begin
+    headers: Mapping[str, str]  # names are case-insensitive
+    base_url: str  # http://HOST:PORT, the start of links
     chunks: AsyncIterator[bytes] | None = None  # the body of a route that `streams_body`
-    body_part: BodyPart  # what is held of the body is counted there
-    answer_part: AnswerPart  # and here of an answer that grows
+    body_part: BodyPart  # counts the memory of the body
+    answer_part: AnswerPart  # counts the memory of a growing answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What goes back: a JSON value, or bytes of another type, or a stream of them."""
+    """The answer of a handler: a JSON value, bytes of another type, or a stream of bytes."""
 
     status: int = 200
     body: Json = None
     content: bytes | None = None  # instead of `body`
-    stream: AsyncGenerator[bytes, None] | None = None  # instead of both; closed when the client is gone
-    failure: Callable[[RestError], bytes] | None = None  # how a stream that has begun tells of an error
+    stream: AsyncGenerator[bytes, None] | None = None  # instead of both; closed when the client disconnects
+    failure: Callable[[RestError], bytes] | None = None  # formats an error in a stream that has begun
     content_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -134,7 +134,7 @@ Handler = Callable[[RestContext, RestRequest], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One method of one path. The path has its parameters in braces: /v3/clusters/{cluster_id}."""
+    """One method of one path, with parameters in braces: /v3/clusters/{cluster_id}."""
 
     method: str
     path: str
@@ -143,26 +143,26 @@ class Route:
     summary: str
     tag: str
     description: str = ""
-    path_parameters: Mapping[str, Schema] = field(default_factory=dict)  # beside PATH_PARAMETERS
+    path_parameters: Mapping[str, Schema] = field(default_factory=dict)  # in addition to PATH_PARAMETERS
     query: tuple[QueryParameter, ...] = ()
-    request_schema: Schema | None = None  # of a JSON body; None: it takes none
+    request_schema: Schema | None = None  # of a JSON body; None: the route takes none
     body_is_required: bool = False
-    judges_body: bool = True  # False: `request_schema` is told, and the handler judges for itself
+    judges_body: bool = True  # False: `request_schema` only documents, and the handler validates
     request_media_types: tuple[str, ...] = (JSON,)
     streams_body: bool = False  # the handler reads `chunks`, of any length
     responses: Mapping[int, Response]
-    uses_cluster: bool = True  # False: no client is lent, so it answers whatever the cluster does
-    time_limit_s: float = REQUEST_TIMEOUT_S  # for the whole request, where it gives no `timeout_ms`
-    reads_records: bool = False  # True: it opens records, so it waits for one of few places
-    is_for_administrators: bool = False  # True: taken from where the cluster may be changed alone
-    asks: AclOperation | None = None  # of the cluster, where this process itself answers
-    is_metrics: bool = False  # True: the principals of `ottla.rest.metrics.principals` may ask it, too
-    is_open: bool = False  # True: answered without a login
-    is_documented: bool = True  # False: not in the OpenAPI document, as pages are not
+    uses_cluster: bool = True  # False: it needs no client, and answers in any state of the cluster
+    time_limit_s: float = REQUEST_TIMEOUT_S  # for a request without `timeout_ms`
+    reads_records: bool = False  # True: it opens records, so it waits for one of few slots
+    is_for_administrators: bool = False  # True: allowed only from addresses that may change the cluster
+    asks: AclOperation | None = None  # to authorize on the cluster, if this process itself answers
+    is_metrics: bool = False  # True: allowed also for the principals of `ottla.rest.metrics.principals`
+    is_open: bool = False  # True: needs no login
+    is_documented: bool = True  # False: not in the OpenAPI document, such as pages
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """By what it is asked: HEAD is a GET whose answer has no content (RFC 9110, 9.3.2)."""
+        """Return the methods of the route: HEAD is a GET whose answer has no content (RFC 9110, 9.3.2)."""
         return ("GET", "HEAD") if self.method == "GET" else (self.method,)
 
     @property
@@ -173,10 +173,10 @@ class Route:
         return (*self.query, TIME_LIMIT)
 
     def time_limit_of(self, query: Mapping[str, Any]) -> float:
-        """How long a request with this query may take."""
+        """Return the time limit of a request with this query."""
         given_ms = query.get(TIMEOUT_MS)
         return self.time_limit_s if given_ms is None else max(given_ms / 1000, LEAST_TIMEOUT_S)
 
     def schema_of(self, parameter: str) -> Schema:
-        """What a path parameter must be."""
+        """Return the schema of a path parameter."""
         return self.path_parameters.get(parameter) or PATH_PARAMETERS.get(parameter) or STRING

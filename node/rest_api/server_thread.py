@@ -1,8 +1,8 @@
-"""The sockets of the REST API, and the thread with the loop on which it runs.
+"""The sockets of the REST API, and the thread whose loop it runs on.
 
-Sockets are bound with those for Kafka's clients, so that a port that is taken shows early; who connects
-before the API is up waits in the queue of the kernel. Nothing of it runs on the node's loop, and what it is
-made of is imported in the thread: a node starts no later for it.
+The sockets are bound together with those for Kafka clients, so that a port in use is found early; connections
+that arrive before the API is up wait in the kernel's queue. No part of the API runs on the node's loop, and
+its modules are imported in the thread, so they do not delay the start of the node.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ log = logging.getLogger(__name__)
 
 
 class RestPortError(OSError):
-    """An address of `ottla.rest.listeners` or `ottla.probe.listener` cannot be had."""
+    """An address of `ottla.rest.listeners` or `ottla.probe.listener` cannot be bound."""
 
     def __str__(self) -> str:
         return str(self.strerror)
 
 
 def why_refused(error: OSError) -> str:
-    """Return why an address cannot be listened on, and what to do about it."""
+    """Return why an address cannot be bound, and how to fix that."""
     if error.errno == errno.EADDRINUSE:
         return "another process uses that port; choose another port there"
     if error.errno == errno.EACCES:
@@ -51,7 +51,7 @@ def why_refused(error: OSError) -> str:
 
 
 class RestServer:
-    """The REST API of one node: `bind`, `start`, `stop`."""
+    """The REST API of one node; `bind`, `start` and `stop` it."""
 
     def __init__(
         self,
@@ -65,18 +65,19 @@ class RestServer:
         uses.count_by("rest_bodies", lambda: self.body_bytes, lambda: memory.rest_bodies)
         uses.count_by("rest_answers", lambda: self.answer_bytes, lambda: memory.rest_answers)
         self._loop_factory = loop_factory
-        self._sockets: list[tuple[socket.socket, bool]] = []  # and whether it has TLS
+        self._sockets: list[tuple[socket.socket, bool]] = []  # with True for those with TLS
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end: asyncio.Event | None = None
         self._server: HttpServer | None = None
         self._is_ended = False
-        self._lock = threading.Lock()  # over `_is_ended`: it may end before its thread has begun
+        self._lock = threading.Lock()  # guards `_is_ended`: the server may end before its thread has started
 
     def bind(self) -> None:
-        """Take the addresses of `ottla.rest.listeners`.
+        """Bind the addresses of `ottla.rest.listeners`.
 
-        RestPortError if one that was named cannot be had. The default gives way.
+        RestPortError if a configured one cannot be bound. Without the default one, the node runs without a
+        REST API.
         """
         config = self._node.config
         for address in config.ottla_rest_listeners:
@@ -92,37 +93,37 @@ class RestServer:
 
     @property
     def addresses(self) -> list[RestAddress]:
-        """Where it listens, with the ports that it has; none if it is off."""
+        """Return the addresses with the ports that were bound; empty if the API is off."""
         found = ((*one.getsockname()[:2], is_secure) for one, is_secure in self._sockets)
         return [RestAddress(host, port, is_secure) for host, port, is_secure in found]
 
     @property
     def body_bytes(self) -> int:
-        """How much bodies of requests hold."""
+        """Return the memory held by request bodies."""
         return 0 if self._server is None else self._server.bodies.held_bytes
 
     @property
     def answer_bytes(self) -> int:
-        """How much long answers hold."""
+        """Return the memory held by long answers."""
         return 0 if self._server is None else self._server.answers.held_bytes
 
     @property
     def readings(self) -> list[RestWork]:
-        """How much of each kind of work there is; may be asked in any thread."""
+        """Return the amount of each kind of work; may be called in any thread."""
         return [] if self._server is None else self._server.readings
 
     def start(self) -> None:
-        """Begin to serve, on the node's loop; returns at once. Nothing if it is off or serves already."""
+        """Start the thread, on the node's loop, and return at once; does nothing if off or started."""
         if self._sockets and self._thread is None:
             facts = NodeFacts(self._node, asyncio.get_running_loop(), lambda: self.readings)
-            # A daemon: a process that is told to die does not wait for a browser.
+            # A daemon thread, so that the process can end while browsers are connected.
             self._thread = threading.Thread(
                 target=self._run, args=(facts, self._node.config), name="rest-api", daemon=True
             )
             self._thread.start()
 
     async def stop(self) -> None:
-        """End what it does and close its sockets."""
+        """End the thread and close its sockets."""
         with self._lock:
             self._is_ended = True
             if self._loop is not None and self._end is not None:
@@ -132,7 +133,7 @@ class RestServer:
         self.close_sockets()
 
     def close_sockets(self) -> None:
-        """Give the addresses back."""
+        """Close the sockets."""
         while self._sockets:
             self._sockets.pop()[0].close()
 
@@ -142,7 +143,7 @@ class RestServer:
         try:
             with asyncio.Runner(loop_factory=self._loop_factory) as runner:
                 runner.run(self._serve(facts, config, list(self._sockets)))
-        except BaseException:  # a group of tasks that fails ends its own with a cancellation
+        except BaseException:  # a failed task group cancels the task that runs it
             log.exception(
                 "The REST API has stopped, and with it metrics and probes. Clients of the Kafka "
                 "protocol are still served; restart the node to get the REST API back"
@@ -163,14 +164,14 @@ class RestServer:
         from ottla.node.rest_api.all_routes import ALL_ROUTES
         from ottla.node.rest_api.http_server import HttpServer
 
-        # Sockets of its own: closing them here closes none that the node may still be asked about.
+        # Duplicates: when the server closes them, the node can still report its addresses.
         server = HttpServer(ALL_ROUTES, facts, config, self._memory)
         self._server = server
         await server.run([(one.dup(), is_secure) for one, is_secure in sockets], end)
 
 
 def bound(address: RestAddress) -> socket.socket:
-    """Return a socket that listens there; an empty host is all addresses of the machine."""
+    """Return a listening socket; an empty host stands for all addresses of the machine."""
     if not address.host and socket.has_dualstack_ipv6():
         return socket.create_server(
             ("", address.port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=BACKLOG

@@ -1,8 +1,8 @@
-"""Logins to the console: who has logged in, under an id that only that browser has.
+"""Sessions of the console: the logged-in users, each under an id that only one browser has.
 
-Ids are made here and known by their hashes alone; one that a browser brings along means nothing unless it was
-given to it. A session ends when it was not used for a while, at its end in any case, when somebody logs out,
-and when the credential has changed by which it began. Pure: time and ids are arguments.
+Ids are created here and stored as hashes alone; an id that a client made up is not accepted. A session ends
+after a time without use, at its latest end, at logout, and when the credential with which it began has
+changed. Pure: time and ids are arguments.
 """
 
 import base64
@@ -16,19 +16,19 @@ from typing import Final
 from ottla.metadata_raft.image import ScramCredential
 
 ID_BYTES: Final = 32
-MAX_SESSIONS: Final = 10_000  # of a node, some 1 KiB each; the one that was longest unused ends first
+MAX_SESSIONS: Final = 10_000  # of a node, some 1 KiB each; the least recently used one ends first
 MAX_SESSIONS_OF_PRINCIPAL: Final = 100
 
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """One login."""
+    """One login to the console."""
 
     key: bytes = field(repr=False)  # the hash of its id
     principal: str
-    user: str  # whose credential it began with; empty for a token
+    user: str  # the user of the credential; empty for a token
     credential: ScramCredential | None = field(repr=False)
-    csrf_token: str = field(repr=False)  # changes are taken with it alone
+    csrf_token: str = field(repr=False)  # required for changes
     ends_s: float
     used_s: float
 
@@ -37,14 +37,14 @@ class Sessions:
     """The sessions of one node; times are those of one monotonic clock."""
 
     def __init__(self, unique: Callable[[int], bytes], *, idle_s: float, max_s: float) -> None:
-        """`unique` gives bytes that nobody can guess."""
+        """Start empty; `unique` returns random bytes."""
         self._unique = unique
         self._idle_s = idle_s
         self._max_s = max_s
-        self._of: OrderedDict[bytes, Session] = OrderedDict()  # the one that was longest unused first
+        self._of: OrderedDict[bytes, Session] = OrderedDict()  # the least recently used first
 
     def __len__(self) -> int:
-        """Return how many there are, those that have ended unseen too."""
+        """Return the number of sessions, including those that have expired and not been removed yet."""
         return len(self._of)
 
     def begin(
@@ -56,7 +56,7 @@ class Sessions:
         credential: ScramCredential | None = None,
         ends_s: float | None = None,
     ) -> tuple[str, Session]:
-        """Return a new id and its session; `ends_s` is when what the client showed ends."""
+        """Return a new id and its session; `ends_s` is the expiry of the token that logged in, if one did."""
         own = [key for key, one in self._of.items() if one.principal == principal]
         if len(own) >= MAX_SESSIONS_OF_PRINCIPAL:
             del self._of[own[0]]
@@ -77,7 +77,7 @@ class Sessions:
         return session_id, session
 
     def find(self, session_id: str, now_s: float) -> Session | None:
-        """Return the session with this id, which is used now; None if there is none, or it has ended."""
+        """Return the session with this id and note its use; None if it does not exist or has ended."""
         found = self._of.get(_key(session_id))
         return found if found is not None and self.use(found, now_s) else None
 
@@ -93,12 +93,12 @@ class Sessions:
         return True
 
     def end(self, session: Session) -> None:
-        """Forget a session."""
+        """Remove a session."""
         self._of.pop(session.key, None)
 
 
 def is_own_token(session: Session, token: str) -> bool:
-    """Return whether a change was asked for with the token of this session."""
+    """Return True if a change came with the token of this session."""
     return hmac.compare_digest(session.csrf_token.encode(), token.encode("utf-8", "surrogatepass"))
 
 

@@ -1,4 +1,4 @@
-"""Share groups as Confluent's REST API tells of them: groups, their consumers, and what each is assigned.
+"""Share groups in Confluent's REST API: groups, their consumers, and the partitions assigned to each.
 
 A partition may be assigned to several consumers of a share group, and each may read all of it.
 """
@@ -80,7 +80,7 @@ _KIND: Final = GroupKind(
 async def list_share_groups(context: RestContext, request: RestRequest) -> Answer:
     told = await group_admin.list_groups(context.client, states=[], types=[SHARE])
     for error in told.problems.values():
-        raise error  # Confluent's list has no place that says what is missing
+        raise error  # Confluent's list has no field for a part that is missing
     coordinators = {one.group_id: one.coordinator_id for one in told.groups}
     groups = await group_admin.describe_groups(context.client, told.groups)
     data = [
@@ -109,7 +109,7 @@ async def delete_share_group(context: RestContext, request: RestRequest) -> Answ
 
 
 def _assigned(group: GroupView) -> set[TopicPartition]:
-    """Return each partition that some consumer is assigned, once."""
+    """Return the distinct partitions that are assigned to any consumer."""
     return {one for member in group.members for one in member.partitions or ()}
 
 

@@ -1,9 +1,8 @@
-"""Ends what is under way for callers whose login no longer holds, as Kafka does by re-authentication.
+"""Ends work under way for callers whose login is no longer valid, as re-authentication does in Kafka.
 
-A request is judged when it comes; a live tail or a stream of records may then go on for hours. So everything
-that waits or flows for a caller asks here to be ended once its login has: after a logout, when the session or
-the token is over, when the password was changed or the user removed. All logins are looked at every
-`LOOK_S`.
+A request is authenticated when it arrives; a live tail or a stream of records may then go on for hours. All
+such work is registered here and ends with its login: after a logout, when the session or the token expires,
+or when the password has changed or the user was removed. All logins are checked every `LOOK_S` seconds.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ LOOK_S: Final = 1.0
 
 
 def login_ended() -> RestError:
-    """Return the error for what was asked for by a login that does not hold any more."""
+    """Return the error for a request whose login is no longer valid."""
     return RestError(
         401,
         AUTHENTICATION_FAILED,
@@ -28,37 +27,37 @@ def login_ended() -> RestError:
 
 
 class StandingLogins:
-    """The callers for whom something is under way, on one loop; `run` is a task of whoever serves them."""
+    """The callers with work under way, on one loop; the server runs `run` as a task."""
 
     def __init__(self, still_holds: Callable[[Identity], bool]) -> None:
         self._still_holds = still_holds
         self._under_way: dict[asyncio.Timeout, Identity] = {}
 
     def __len__(self) -> int:
-        """Return how much is under way."""
+        """Return the number of pieces of work under way."""
         return len(self._under_way)
 
     async def run(self) -> None:
-        """Look at the logins until cancelled."""
+        """Check the logins periodically until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             self.look()
 
     def look(self) -> None:
-        """End what is under way for those whose login does not hold now."""
+        """End the work of callers whose login is no longer valid."""
         now_s = asyncio.get_running_loop().time()
         for scope, identity in self._under_way.items():
             if scope.when() is None and not self._still_holds(identity):
                 scope.reschedule(now_s)
 
     def check(self, identity: Identity) -> None:
-        """RestError 401 if the login of a caller does not hold now."""
+        """Raise RestError 401 if the login of a caller is no longer valid."""
         if not self._still_holds(identity):
             raise login_ended()
 
     @asynccontextmanager
     async def while_it_holds(self, identity: Identity) -> AsyncIterator[None]:
-        """Let a task go on for as long as a login holds; RestError 401 when it does not."""
+        """Run a block for as long as a login is valid; RestError 401 once it is not."""
         try:
             async with asyncio.timeout(None) as scope:
                 self._under_way[scope] = identity
@@ -68,5 +67,5 @@ class StandingLogins:
                     del self._under_way[scope]
         except TimeoutError:
             if not scope.expired():
-                raise  # of whatever was done here
+                raise  # a time-out within the block
             raise login_ended() from None

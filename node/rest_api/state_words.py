@@ -1,7 +1,7 @@
-"""State machines as JSON, for eyes: each public attribute under its name, cut where it becomes long.
+"""State machines as JSON for people: each public attribute by its name, truncated if it is long.
 
-Any object of the cores may come: they hold data and one another. What one description may have is bounded, as
-it is made between two turns of the node's loop.
+Any object of the cores may be given: they hold data and other objects. The size of a description is bounded,
+since it is made between two turns of the node's loop.
 """
 
 from collections.abc import Iterator, Mapping, Set
@@ -12,22 +12,22 @@ from ottla.logstore.words.schema import SECRET
 from ottla.node.wire.describe import MAX_BYTES, Json
 
 MAX_VALUES: Final = 2_000  # of one state machine: 2 ms at most
-MAX_DEPTH: Final = 6  # a shard's group, its members, what one of them said
+MAX_DEPTH: Final = 6  # for example shard, group, members, and the metadata of a member
 MAX_TEXT: Final = 256
 CUT: Final = "..."
-# Secrets are not shown on a screen.
+# Secrets are not shown.
 SECRET_NAMES: Final = frozenset({"auth_bytes", "hmac", "salt", "salted_password", "stored_key", "server_key"})
-# Whose objects are opened; any other is named by its class alone.
+# The packages whose objects are opened; others are shown as their class name.
 PACKAGES: Final = ("ottla.groupcoord", "ottla.logstore", "ottla.metadata_raft", "ottla.node.replica")
 
 
 def in_words(machine: object) -> Json:
-    """The state of it now."""
+    """Return the current state of a state machine as JSON."""
     return _Words().of(machine, 0)
 
 
 class _Words:
-    """One description, and how many values it may still have."""
+    """One description, and the number of values that it may still add."""
 
     def __init__(self) -> None:
         self._left = MAX_VALUES
@@ -81,7 +81,7 @@ class _Words:
 
 
 def _attributes(value: object) -> Iterator[tuple[str, object]]:
-    """What an object holds, without what is its own business."""
+    """Yield the public attributes of an object."""
     names: dict[str, None] = dict.fromkeys(getattr(value, "__dict__", ()))
     for kind in reversed(type(value).__mro__):
         slots = getattr(kind, "__slots__", ())

@@ -1,13 +1,14 @@
-"""TLS of the REST API: a connection shakes hands here before it is one of HTTP.
+"""TLS of the REST API: the handshake of a connection before it speaks HTTP.
 
-Each connection takes the keys that are valid when it comes. No more than `MAX_HANDSHAKES` are under way, each
-for at most `HANDSHAKE_TIMEOUT_S`: when all places are taken, the address that has most of them loses its
-oldest, so who opens connections and says nothing keeps out nobody else. A client that speaks HTTP without TLS
-is told to use https, since a browser would show it an empty page.
+Each connection takes the keys that are valid when it arrives. At most `MAX_HANDSHAKES` are under way, each
+for at most `HANDSHAKE_TIMEOUT_S`: when all places are taken, the address with most handshakes loses its
+oldest one, so a client that opens connections and sends nothing does not keep others out. A client that
+speaks HTTP without TLS gets an answer that says to use https, since a browser would otherwise show an empty
+page.
 
-The steps of handshakes are computed in two threads, fairly by address. While a thread computes, nothing is
-read from the socket, so it is alone with the TLS object. Handshakes that fail or are left count against the
-address, as those of Kafka's listeners do.
+The steps of handshakes are computed in two threads, fairly by address. While a thread computes, the socket is
+not read, so no other code uses the TLS object. Failed and abandoned handshakes count against the address, as
+those of Kafka listeners do.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from ottla.node.net.server_tls import ServerTls
 from ottla.node.rest_api.connections import HttpConnection
 
 HANDSHAKE_TIMEOUT_S: Final = 10
-SHUTDOWN_TIMEOUT_S: Final = 2  # for the other end to say that it has ended, too
+SHUTDOWN_TIMEOUT_S: Final = 2  # for the peer's close_notify
 MAX_HANDSHAKES: Final = 256  # each an open file and some 60 KiB
 _METHODS: Final = (
     b"GET ",
@@ -34,7 +35,7 @@ _METHODS: Final = (
     b"PATC",
     b"DELE",
     b"OPTI",
-)  # no record of TLS begins so
+)  # no TLS record begins like these
 _SENTENCE: Final = b"This port speaks TLS: the address begins with https://\n"
 SPEAKS_TLS: Final = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -53,27 +54,27 @@ class TlsDoor:
         limits: FailureLimits | None = None,
         counts: LoginCounts | None = None,
     ) -> None:
-        """`current` gives the keys of now, `connection` makes what serves after the handshake.
+        """Take the current keys from `current`, and the protocol after the handshake from `connection`.
 
-        Handshakes that fail are failed logins in `counts` and in `limits`.
+        A failed handshake counts as a failed login in `counts` and in `limits`.
         """
         self.limits = NoFailureLimits() if limits is None else limits
         self.counts = LoginCounts() if counts is None else counts
         self.lane = HandshakeLane(name="rest-handshake")
         self._current = current
         self._connection = connection
-        self._handshakes: dict[str, dict[_Handshake, None]] = {}  # by address, the oldest first
+        self._handshakes: dict[str, dict[_Handshake, None]] = {}  # by address, oldest first
         self._count = 0
 
     def accept(self) -> asyncio.BaseProtocol:
-        """Return what serves a socket that was just accepted."""
+        """Return the protocol for a socket that was just accepted."""
         tls, connection = self._current(), self._connection()
         handshake = _Handshake(self, tls, connection)
         connection.has_tls(tls, lambda: self.leave(handshake))
         return handshake
 
     def enter(self, handshake: "_Handshake") -> None:
-        """Note a handshake; if all places are taken, another one ends."""
+        """Register a handshake; if all places are taken, cut off another one."""
         if self._count >= MAX_HANDSHAKES:
             largest = max(self._handshakes, key=lambda address: len(self._handshakes[address]))
             oldest = next(iter(self._handshakes[largest]))
@@ -83,13 +84,13 @@ class TlsDoor:
         self._count += 1
 
     def close(self) -> None:
-        """End all handshakes, and let go of the threads."""
+        """End all handshakes, and stop the threads."""
         for one in [each for places in self._handshakes.values() for each in places]:
             one.cut_off()
         self.lane.close()
 
     def leave(self, handshake: "_Handshake") -> None:
-        """Note that a handshake has ended, or its connection; nothing if that is known."""
+        """Remove a handshake that is complete or lost its connection; may be called twice."""
         of_address = self._handshakes.get(handshake.address, {})
         if handshake in of_address:
             del of_address[handshake]
@@ -99,10 +100,10 @@ class TlsDoor:
 
 
 class _Handshake(SSLProtocol):
-    """A connection that shakes hands, and is encrypted after that (asyncio demands the base class)."""
+    """A connection during its handshake, and the encryption after it (asyncio demands the base class)."""
 
-    max_size = 32 * 1024  # of its buffer; a connection keeps it while it is idle
-    # Of asyncio's class.
+    max_size = 32 * 1024  # of its buffer, which a connection keeps while it is idle
+    # Attributes of asyncio's class.
     _sslobj: ssl.SSLObject
     _state: SSLProtocolState
     _process_outgoing: Callable[[], None]
@@ -111,21 +112,21 @@ class _Handshake(SSLProtocol):
         self.address = ""
         self._door = door
         self._accepted: asyncio.Transport | None = None
-        self._buffer: memoryview | None = None  # of the first bytes, until they have come
+        self._buffer: memoryview | None = None  # of the first bytes, until they have arrived
         self._has_begun = False
-        self._is_noted = False  # a failure, against the address
+        self._is_noted = False  # True: a failure was counted against the address
         super().__init__(
             asyncio.get_running_loop(),
             connection,
             tls.context,
-            cast("asyncio.Future[None]", None),  # nobody waits for it
+            cast("asyncio.Future[None]", None),  # no code awaits it
             server_side=True,
             ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
             ssl_shutdown_timeout=SHUTDOWN_TIMEOUT_S,
         )
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._accepted = cast(asyncio.Transport, transport)  # uvloop's is one by its methods alone
+        self._accepted = cast(asyncio.Transport, transport)  # uvloop's transport has the methods alone
         peer = transport.get_extra_info("peername")
         self.address = network_of(str(peer[0]) if peer else "")
         self._door.enter(self)
@@ -153,23 +154,23 @@ class _Handshake(SSLProtocol):
         super().buffer_updated(nbytes)
 
     def _do_handshake(self) -> None:
-        """Have a thread compute the next step; before the client has said anything there is none."""
+        """Have a thread compute the next step; there is none until the client has sent something."""
         if not self._has_begun or self._accepted is None:
             return
         self._accepted.pause_reading()
         self._door.lane.submit(self.address, self._step, self._step_taken, self.cut_off)
 
     def _step(self) -> Exception | None:
-        """Go on with the handshake, in a thread; return what it raised."""
+        """Continue the handshake, in a thread; return the exception that it raised."""
         try:
             self._sslobj.do_handshake()
-        except (OSError, ValueError) as error:  # errors of TLS are such; they are looked at on the loop
+        except (OSError, ValueError) as error:  # TLS errors are OSErrors; the loop examines them
             return kept(error)
         return None
 
     def _step_taken(self, outcome: object) -> None:
         if self._state is not SSLProtocolState.DO_HANDSHAKE or self._accepted is None:
-            return  # the connection has ended meanwhile
+            return  # the connection has ended in the meantime
         if outcome is None:
             self._accepted.resume_reading()
             self._on_handshake_complete(None)
@@ -180,7 +181,7 @@ class _Handshake(SSLProtocol):
             self._is_noted = True
             self._door.counts.failed += 1
             self._door.limits.note(self.address, self._loop.time())
-            self._process_outgoing()  # the alert that says so to the client
+            self._process_outgoing()  # sends the client the alert about its failure
             self._accepted.close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -191,6 +192,6 @@ class _Handshake(SSLProtocol):
         super().connection_lost(exc)
 
     def cut_off(self) -> None:
-        """End it at once."""
+        """Close the connection at once."""
         if self._accepted is not None:
             self._accepted.abort()

@@ -1,4 +1,4 @@
-"""The settings of topics: of one, of all, and those that a new one would have."""
+"""The settings of topics: of one topic, of all, and the defaults for a new one."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -101,7 +101,7 @@ TOPIC: Final = Owner(
 
 
 async def list_default_configs(context: RestContext, request: RestRequest) -> Answer:
-    """What the controller would give a new topic: asked by having it check the creation of one."""
+    """Return the settings that the controller would give a new topic, from a validate-only creation."""
     checked = await topic_admin.create_topic(
         context.client, f"default-configs-{uuid4()}", partitions=-1, replicas=-1, configs={}, only_check=True
     )
@@ -115,7 +115,7 @@ async def list_default_configs(context: RestContext, request: RestRequest) -> An
         )
         for one in checked.configs or ()
     ]
-    # Each links to what the topic has: a default alone is nowhere, by Confluent's document either.
+    # Links lead to the topic's settings: in Confluent's document too, defaults have no resource.
     of = await _of_topic(context, request)
     data = [_data(context, request, of, one) for one in sorted(settings, key=lambda one: one.name)]
     link = _list_link(context, request, "default-configs")
@@ -126,7 +126,7 @@ async def list_all_topic_configs(context: RestContext, request: RestRequest) -> 
     topics = await topic_admin.describe_topics(context.client, None)
     all_of_them = [config_of_topic(topic.name) for topic in topics if topic.name and not topic.is_internal]
     pieces = DataPieces(request.answer_part)
-    # Some at a time, so that other requests have their turn on this loop in between.
+    # In parts, so that other requests get their turn on this loop in between.
     for begin in range(0, len(all_of_them), TOPICS_AT_A_TIME):
         found = await describe_resources(
             context.client,
@@ -140,7 +140,7 @@ async def list_all_topic_configs(context: RestContext, request: RestRequest) -> 
 
 
 async def alter_configs_of_topics(context: RestContext, request: RestRequest) -> Answer:
-    """Each topic's changes are made whole or not at all; 207 tells of those that were not."""
+    """Apply the changes of each topic as a whole or not at all; a 207 answer lists the topics that failed."""
     changes: dict[ConfigResource, list[ConfigChange]] = {}
     for entry in request.body["data"]:
         changes.setdefault(config_of_topic(entry["topic_name"]), []).extend(changes_of(entry["configs"]))

@@ -1,6 +1,6 @@
-"""The partitions of a topic in one answer: who leads, who follows, what their logs hold.
+"""The partitions of a topic in one answer: leaders, replicas, offsets and sizes.
 
-By Confluent's paths it is three requests for each partition, and offsets and sizes are not there at all.
+In Confluent's API it is three requests for each partition, and there are no offsets and sizes.
 """
 
 from typing import Any, Final
@@ -97,7 +97,7 @@ async def list_topic_partitions(context: RestContext, request: RestRequest) -> A
 
 
 def replica_sizes(brokers: list[BrokerLogDirs]) -> dict[tuple[int, TopicPartition], int]:
-    """The size of each replica by its broker."""
+    """Return the size of each replica by its broker."""
     return {
         (broker.broker_id, replica.partition): replica.size_bytes
         for broker in brokers

@@ -1,4 +1,4 @@
-"""Topics: list, make, grow, delete. A list takes one request to the cluster, however many there are."""
+"""Topics: list, create, add partitions, delete. A list of any length takes one request to the cluster."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -40,8 +40,8 @@ from ottla.node.work.turns import listed
 
 TAG: Final = "Topic (v3)"
 PATH: Final = "/v3/clusters/{cluster_id}/topics"
-MAX_ASSIGNMENTS: Final = 10_000  # partitions that the controller makes in one request
-# By Kafka's AclOperation: what bit n of a set of operations stands for.
+MAX_ASSIGNMENTS: Final = 10_000  # partitions that the controller creates in one request
+# Authorized operations are a bit set: bit n is the operation n of Kafka's AclOperation.
 _TOPIC: Final = resource_schema(
     "TopicData",
     "KafkaTopic",
@@ -101,7 +101,7 @@ _PARTITIONS_COUNT: Final[Schema] = {
 
 
 class _Topics(NamedTuple):
-    """Where the topics of a cluster are found: what their links and names begin with, made once a list."""
+    """The base of the links and names of topics, computed once per list."""
 
     cluster_id: str
     link: str
@@ -157,11 +157,12 @@ def _words(operations: int) -> list[str]:
 
 
 async def list_topics(context: RestContext, request: RestRequest) -> Answer:
-    """By the metadata that this node would answer: an image never changes, so this thread may read it.
+    """List topics, without an authorizer from the node's metadata image: it is immutable, so this thread may
+    read it.
 
-    Over the protocol, a thousand topics are 350 kB to be decoded and four changes of thread, each of which
-    takes 5 ms where the node has work to do. Where there is an authorizer, the protocol says what the caller
-    may see.
+    Over the protocol, a thousand topics are 350 kB to decode and four switches of thread, each of which takes
+    5 ms if the node is busy. With an authorizer the list comes over the protocol, which shows only what the
+    caller may see.
     """
     if context.facts.services.has_authorizer:
         return await _visible_topics(context, request)
@@ -246,7 +247,7 @@ def _number(value: int | None) -> int:
 
 
 def _assignments(given: Json) -> dict[int, list[int]]:
-    """Brokers by partition, of `replicas_assignments`."""
+    """Return the brokers of `replicas_assignments` by partition."""
     if not given:
         return {}
     if len(given) > MAX_ASSIGNMENTS:
@@ -268,7 +269,7 @@ async def update_partitions_count(context: RestContext, request: RestRequest) ->
     name, count = request.path["topic_name"], request.body["partitions_count"]
     await topic_admin.add_partitions(context.client, name, count, only_check=False)
     [topic] = await topic_admin.describe_topics(context.client, [name])
-    # The node that was asked may know of the new ones a moment later.
+    # The node that answered may not know the new partitions for a moment.
     return Answer(body=_described(_Topics.of(context, request), topic) | {"partitions_count": count})
 
 
@@ -304,7 +305,7 @@ ROUTES: Final = (
         path=PATH,
         handler=create_topic,
         operation_id="createKafkaTopic",
-        summary="Make a topic.",
+        summary="Create a topic.",
         description="With validate_only nothing is created, and status 200 means that it could be.",
         tag=TAG,
         request_schema=_CREATE,

@@ -1,6 +1,6 @@
-"""Topics as somebody looks for them: how large, how long kept, who reads them and who writes them.
+"""Topics with what a person looks for: size, retention, groups that read them and producers that write them.
 
-Confluent's paths have a request for each partition and setting of a topic, and nothing about who uses it.
+In Confluent's API each partition and setting of a topic is a request, and readers and producers are missing.
 """
 
 import re
@@ -47,11 +47,11 @@ from ottla.node.wire.messages.metadata import MetadataResponseTopic
 from ottla.node.work.turns import listed as in_turns
 
 TAG: Final = "Operations: topics"
-# Of each, all partitions are asked of their leaders, for offsets and for sizes.
+# The leaders of all partitions of each are asked for offsets and sizes.
 MAX_DETAILED: Final = 1_000
 DEFAULT_DETAILED: Final = 100
-MAX_PARTITIONS: Final = 20_000  # of those together; topics behind them are listed without details
-# Of each, all that it committed is told: ten in a request to their coordinator.
+MAX_PARTITIONS: Final = 20_000  # of those topics together; further topics are listed without details
+# All committed offsets of each are returned: ten groups in a request to their coordinator.
 MAX_GROUPS: Final = 1_000
 DEFAULT_GROUPS: Final = 200
 SHOWN_CONFIGS: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
@@ -73,9 +73,9 @@ _TOPIC: Final = record(
         "written": {
             **NULL_INT64,
             "description": "The sum of the ends of all partitions, which grows with each record; "
-            "null as records.",
+            "null like records.",
         },
-        "size_bytes": {**NULL_INT64, "description": "The size of the leaders' logs; null as records."},
+        "size_bytes": {**NULL_INT64, "description": "The size of the leaders' logs; null like records."},
         "configs": {
             "type": "object",
             "additionalProperties": NULL_STRING,
@@ -146,7 +146,7 @@ async def list_topics(context: RestContext, request: RestRequest) -> Answer:
 def within_partitions(
     topics: Iterable[MetadataResponseTopic], most: int = MAX_PARTITIONS
 ) -> list[MetadataResponseTopic]:
-    """The first topics that together have at most so many partitions."""
+    """Return the first topics that together have at most this many partitions."""
     chosen: list[MetadataResponseTopic] = []
     for one in topics:
         most -= len(one.partitions)
@@ -157,12 +157,12 @@ def within_partitions(
 
 
 def as_counted(name: str) -> list[str | int]:
-    """The key by which topic-2 comes before topic-10."""
+    """Return a sort key that puts topic-2 before topic-10."""
     return [int(part) if i % 2 else part for i, part in enumerate(_DIGITS.split(name))]
 
 
 def _sum(known: Mapping[TopicPartition, int], parts: Sequence[TopicPartition]) -> int | None:
-    """Of all of them; a sum without one would pass for less than there is."""
+    """Return the sum over all partitions; None if one is missing, rather than too small a sum."""
     return sum(known[one] for one in parts) if all(one in known for one in parts) else None
 
 
@@ -171,7 +171,8 @@ async def _sizes(
 ) -> dict[tuple[int, TopicPartition], int]:
     """Return the size of each replica by its broker.
 
-    Nothing is asked for callers who may not see log directories: the audit log would tell of each refusal.
+    If the caller may not see log directories, nothing is asked: each refusal would be a line of the audit
+    log.
     """
     if not leaders or not await may_describe(context.client):
         return {}
@@ -182,7 +183,7 @@ async def _sizes(
 async def _configs(
     context: RestContext, topics: Sequence[MetadataResponseTopic]
 ) -> dict[str, dict[str, str | None]]:
-    """Of those whose settings the caller may see; to ask for others would be told in the audit log."""
+    """Return the settings of the topics that the caller may see; refusals would fill the audit log."""
     asked = [
         topic_admin.config_of_topic(one.name)
         for one in topics
@@ -268,7 +269,7 @@ ROUTES: Final = (
         path="/v1/topic-groups",
         handler=list_topic_groups,
         operation_id="listTopicGroups",
-        summary="The groups that read each topic, by what they committed, with their lag in it.",
+        summary="The groups that read each topic, by their committed offsets, with their lag in it.",
         description="The lag in records is the sum over the topic's partitions; the lag in time is the "
         "largest of them." + MISSING_TOLD,
         tag=TAG,
@@ -277,7 +278,7 @@ ROUTES: Final = (
             QueryParameter(
                 name="detailed",
                 schema={"type": "integer", "minimum": 1, "maximum": MAX_GROUPS},
-                description="Ask for what at most this many groups committed, ordered by id (default "
+                description="Ask at most this many groups for their offsets, ordered by id (default "
                 f"{DEFAULT_GROUPS}); `groups_left_out` is the number of others.",
             ),
         ),
@@ -288,10 +289,10 @@ ROUTES: Final = (
         path="/v1/topics/{topic_name}/producers",
         handler=list_topic_producers,
         operation_id="listTopicProducers",
-        summary="The producers that the logs of a topic know, the last that wrote first.",
+        summary="The producers in the state of a topic's logs, most recent first.",
         description="Idempotent and transactional producers, for producer.id.expiration.ms after their "
-        f"last record; at most {MAX_LISTED} of `count`. Others leave no trace. `unavailable` are partitions "
-        "whose leader did not answer.",
+        f"last record; at most {MAX_LISTED} of `count`. Logs have no state of others. `unavailable` are "
+        "partitions whose leader did not answer.",
         tag=TAG,
         responses={200: Response(description="The producers.", schema=_PRODUCERS)},
     ),

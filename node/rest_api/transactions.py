@@ -1,4 +1,4 @@
-"""/v1/transactions and /v1/producers: transactions, looked at and aborted, and the producers of a log."""
+"""/v1/transactions and /v1/producers: show and abort transactions, and show the producers of a log."""
 
 from typing import Any, Final
 
@@ -29,7 +29,8 @@ from ottla.node.rest_api.route import (
 )
 
 TAG: Final = "Operations: transactions"
-# Kafka's transaction.max.timeout.ms and five minutes more, as its own tool: no coordinator waits for so long.
+# Kafka's transaction.max.timeout.ms plus five minutes, as in its own tool: a coordinator has timed out by
+# then.
 DEFAULT_HANGING_MS: Final = 20 * 60_000
 MAX_LENGTH: Final = 32_767  # of a string in the protocol
 _ANY_INT64: Final[Schema] = {"type": "integer", "format": "int64"}

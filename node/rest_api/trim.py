@@ -1,4 +1,4 @@
-"""/v1/topics/{name}/trim: the oldest records of partitions are deleted (DeleteRecords, KIP-107)."""
+"""/v1/topics/{name}/trim: delete the oldest records of partitions (DeleteRecords, KIP-107)."""
 
 from typing import Final
 
@@ -65,7 +65,7 @@ _RESULT: Final = record({"dry_run": BOOLEAN, "partitions": listed(_TRIMMED)}, ti
 
 async def trim_topic(context: RestContext, request: RestRequest) -> Answer:
     wanted = request.body
-    # An offset of 0 is one; `to_end` may be false.
+    # An offset of 0 counts as given; `to_end` may be false.
     if sum(wanted.get(one, False) is not False for one in _LIMITS) != 1:
         raise bad_request("Give one of before_offset, before_timestamp and to_end.")
     done = await record_deletion.trim(

@@ -1,4 +1,4 @@
-"""/v1/users: the SCRAM users of the cluster, their passwords set and taken away. No password is ever told."""
+"""/v1/users: list the SCRAM users, set and remove their passwords. No answer has a password."""
 
 import asyncio
 from typing import Final
@@ -119,7 +119,7 @@ ROUTES: Final = (
         handler=set_password,
         is_for_administrators=True,
         operation_id="setPassword",
-        asks=AclOperation.ALTER,  # before the password is hashed
+        asks=AclOperation.ALTER,  # checked before the password is hashed
         summary="Set the password of a user; a user that does not exist is created.",
         description=f"For {STRONGEST} and with {MIN_ITERATIONS} iterations, unless the body says otherwise.",
         tag=TAG,
@@ -134,7 +134,7 @@ ROUTES: Final = (
         handler=delete_user,
         is_for_administrators=True,
         operation_id="deleteUser",
-        summary="Take the password of a user away, so that it can no longer log in.",
+        summary="Remove the password of a user, who can then no longer log in.",
         description="ACLs and quotas of the user stay.",
         tag=TAG,
         path_parameters={"user_name": NAME},

@@ -1,4 +1,4 @@
-"""The routes of consumers as Confluent's v2 has them: made, subscribed, read, committed and deleted."""
+"""The routes of consumers in Confluent's v2: create, subscribe, read, commit and delete."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -44,9 +44,9 @@ from ottla.node.rest_api.v2_words import (
 )
 
 REQUEST_TIMEOUT_MS: Final = 1_000  # Confluent's consumer.request.timeout.ms
-MAX_TIMEOUT_MS: Final = 10_000  # of one request for records; more come with the next
+MAX_TIMEOUT_MS: Final = 10_000  # of one request for records; a client then asks again
 MAX_BYTES: Final = 4 * 1024 * 1024  # of records in one answer
-MAX_MIN_BYTES: Final = 10_000_000  # that Confluent's takes as fetch.min.bytes
+MAX_MIN_BYTES: Final = 10_000_000  # the maximum of fetch.min.bytes in Confluent's
 
 _WORD: Final[Schema] = {"type": ["string", "null"], "maxLength": 249}
 _NUMBER: Final[Schema] = {"type": ["string", "integer", "null"]}
@@ -82,7 +82,7 @@ _SUBSCRIBE: Final = record(
 _INSTANCE: Final = "/consumers/{group_name}/instances/{instance}"
 
 
-# ---- the life of a consumer --------------------------------------------------------------------------------
+# ---- create and delete -------------------------------------------------------------------------------------
 
 
 async def create(context: RestContext, request: RestRequest) -> Answer:
@@ -118,7 +118,7 @@ def _config(given: Mapping[str, Json]) -> InstanceConfig:
 def _number(
     given: Mapping[str, Json], name: str, default: int, most: int, code: int = INVALID_CONSUMER_CONFIG
 ) -> int:
-    """Return a number that may be written as a text; -1 stands for the default. `code` is of its error."""
+    """Return a number that may be given as a string, or the default for -1; an error has this `code`."""
     text = given.get(name)
     if text is None or str(text) == "-1":
         return default
@@ -143,7 +143,7 @@ def _asked(context: RestContext, request: RestRequest) -> AbstractAsyncContextMa
     )
 
 
-# ---- what it reads -----------------------------------------------------------------------------------------
+# ---- read --------------------------------------------------------------------------------------------------
 
 
 async def subscribe(context: RestContext, request: RestRequest) -> Answer:
@@ -222,19 +222,19 @@ async def read_records(context: RestContext, request: RestRequest) -> Answer:
 
 
 def _format_for(request: RestRequest, one: Instance) -> str:
-    """Return the format that is asked for; RestError 406 if it is not that of the consumer."""
+    """Return the requested format; RestError 406 if it is not that of the consumer."""
     asked = {form for kind in request.headers.get("Accept", "").split(",") if (form := format_of(kind))}
     if asked and one.config.form not in asked:
         raise RestError(
             406,
             FORMAT_MISMATCH,
             "The requested embedded data format does not match the deserializer for this consumer instance, "
-            f"which was made with the format {one.config.form}.",
+            f"which was created with the format {one.config.form}.",
         )
     return one.config.form
 
 
-# ---- what it committed -------------------------------------------------------------------------------------
+# ---- commit ------------------------------------------------------------------------------------------------
 
 
 async def commit(context: RestContext, request: RestRequest) -> Answer:
@@ -245,7 +245,7 @@ async def commit(context: RestContext, request: RestRequest) -> Answer:
             given = request.body["offsets"]
             metadata = [offset.get("metadata") or "" for offset in given]
             await one.commit(
-                # A client names the record that it is done with, and a group the one that comes next.
+                # A client gives the offset of the last record processed, and a group stores the next one.
                 {place: at + 1 for place, at in _offsets(given).items()},
                 dict(zip(_places(given), metadata, strict=True)),
             )
@@ -291,7 +291,7 @@ def _route(
         tag=TAG,
         path_parameters={"group_name": NAME, "instance": NAME},
         request_media_types=BODIES,
-        uses_cluster=False,  # a consumer has a client of its own
+        uses_cluster=False,  # a consumer has its own client
         responses=responses,
     )
 
@@ -312,12 +312,11 @@ ROUTES: Final = (
                 "/consumers/{group_name}",
                 create,
                 "createConsumerV2",
-                "Make a consumer of a group on this node.",
-                _told(_CREATED, "Its name, and where it is asked."),
+                "Create a consumer in a group, on this node.",
+                _told(_CREATED, "Its name, and its URL."),
             ),
-            description="It ends when it is deleted, or when nobody asked it for "
-            "ottla.rest.consumers.timeout.ms. Requests must go to this node, and come from the caller that "
-            "made it.",
+            description="It ends when it is deleted, or after ottla.rest.consumers.timeout.ms without a "
+            "request. Requests must go to this node, and come from the caller that created it.",
         ),
         _CREATE,
         is_required=False,
@@ -340,7 +339,7 @@ ROUTES: Final = (
         get_subscription,
         "getSubscriptionV2",
         "The topics to which a consumer is subscribed.",
-        _told(_TOPICS, "None where partitions were assigned by hand."),
+        _told(_TOPICS, "Empty if partitions were assigned by hand."),
     ),
     _route("DELETE", f"{_INSTANCE}/subscription", unsubscribe, "unsubscribeV2", "End a subscription.", _DONE),
     _taking(
@@ -353,10 +352,10 @@ ROUTES: Final = (
         get_assignments,
         "getAssignmentsV2",
         "The partitions that a consumer reads.",
-        _told(PLACES, "None until the group has dealt them out."),
+        _told(PLACES, "Empty until the group has assigned some."),
     ),
     _taking(
-        _route("POST", f"{_INSTANCE}/positions", seek, "seekV2", "Read on from offsets or times.", _DONE),
+        _route("POST", f"{_INSTANCE}/positions", seek, "seekV2", "Continue from offsets or times.", _DONE),
         POSITIONS,
     ),
     _taking(
@@ -365,7 +364,7 @@ ROUTES: Final = (
             f"{_INSTANCE}/positions/beginning",
             seek_to_beginning,
             "seekToBeginningV2",
-            "Read on from the first offset of partitions.",
+            "Continue from the first offset of partitions.",
             _DONE,
         ),
         PLACES,
@@ -376,7 +375,7 @@ ROUTES: Final = (
             f"{_INSTANCE}/positions/end",
             seek_to_end,
             "seekToEndV2",
-            "Read on behind the last record of partitions.",
+            "Continue after the last record of partitions.",
             _DONE,
         ),
         PLACES,
@@ -390,14 +389,14 @@ ROUTES: Final = (
             "The next records of a consumer.",
             {
                 200: Response(
-                    description="None if none came in time.",
+                    description="Empty if no record came in time.",
                     schema=listed(CONSUMED),
                     media_type=MEDIA_TYPES["json"],
                     other_media_types=(MEDIA_TYPES["binary"],),
                 )
             },
         ),
-        description="As soon as there are records of fetch.min.bytes (1 by default), or after the timeout.",
+        description="Answers when there are fetch.min.bytes of records (1 by default), or after the timeout.",
         query=(
             QueryParameter(
                 name="timeout",
@@ -408,8 +407,8 @@ ROUTES: Final = (
             QueryParameter(
                 name="max_bytes",
                 schema={"type": "integer", "minimum": -1},
-                description=f"The maximum size of keys and values in bytes, at most {MAX_BYTES}. One record "
-                "is told however large it is.",
+                description=f"The maximum size of keys and values in bytes, at most {MAX_BYTES}. A single "
+                "record is returned whatever its size.",
             ),
         ),
     ),
@@ -419,7 +418,7 @@ ROUTES: Final = (
             f"{_INSTANCE}/offsets",
             commit,
             "commitOffsetsV2",
-            "Commit the offsets of records that are done with; without a body, all that were told.",
+            "Commit the offsets of processed records; without a body, of all that were returned.",
             _told(OFFSETS, "Committed."),
         ),
         {"anyOf": [OFFSETS, {"type": "null"}]},
@@ -431,8 +430,8 @@ ROUTES: Final = (
             f"{_INSTANCE}/offsets",
             get_committed,
             "getCommittedV2",
-            "What the group committed for partitions, which stand in the body.",
-            _told(OFFSETS, "Of the partitions for which something was committed."),
+            "The committed offsets of the partitions in the body.",
+            _told(OFFSETS, "Only partitions with a committed offset."),
         ),
         PLACES,
     ),

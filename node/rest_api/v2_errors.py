@@ -1,4 +1,4 @@
-"""Errors of Confluent's REST API v2 that v3 has not."""
+"""Errors of Confluent's REST API v2 that v3 does not have."""
 
 from typing import Final
 
@@ -16,15 +16,15 @@ INVALID_PAYLOAD: Final = 42206
 
 
 def no_instance() -> RestError:
-    """Return the error for a consumer that is not there, or is another caller's."""
+    """Return the error for a consumer that does not exist or belongs to another caller."""
     return RestError(
         404,
         INSTANCE_NOT_FOUND,
-        "Consumer instance not found. A consumer is on the node that made it, which its base_uri names, and "
-        "ends when nobody asks it for ottla.rest.consumers.timeout.ms.",
+        "Consumer instance not found. A consumer runs on the node that created it, which its base_uri "
+        "names, and ends after ottla.rest.consumers.timeout.ms without a request.",
     )
 
 
 def illegal_state(problem: str) -> RestError:
-    """Return the error for what cannot be asked of a consumer as it is now."""
+    """Return the error for a request that the consumer's current state does not allow."""
     return RestError(409, ILLEGAL_STATE, f"Illegal state: {problem}")

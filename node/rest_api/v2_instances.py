@@ -1,9 +1,9 @@
-"""Consumers that live in this node for clients of Confluent's v2: members of groups, asked by requests.
+"""Consumers that run in this node for clients of Confluent's v2: members of groups, driven by requests.
 
-An instance belongs to the caller that made it, and is on the node that made it: `base_uri` leads there. One
-request at a time asks it. Between requests a task keeps its membership, and ends it when nobody asked for
-`ottla.rest.consumers.timeout.ms`. So many live at a time, of one address and in all; what lies fetched in
-each is bounded by its rounds.
+An instance belongs to the caller that created it, and stays on the node that created it: `base_uri` leads
+there. It serves one request at a time. Between requests a task keeps its membership, and ends the instance
+after `ottla.rest.consumers.timeout.ms` without a request. The number of instances is limited, for each
+address and in all, and the memory of each by its fetch rounds.
 """
 
 import asyncio
@@ -28,9 +28,9 @@ from ottla.node.rest_api.fair_slots import FairSlots
 from ottla.node.rest_api.rest_error import RestError
 from ottla.node.rest_api.v2_errors import ALREADY_EXISTS, illegal_state, no_instance
 
-KEEP_S: Final = 1.0  # how often membership is looked after; heartbeats leave every three seconds
+KEEP_S: Final = 1.0  # the interval of checks of memberships; heartbeats are sent every three seconds
 LEAVE_S: Final = 1.0  # for an instance that ends with the node
-LOOK_S: Final = 30.0  # how often topics that a pattern matches are looked for: each time all are listed
+LOOK_S: Final = 30.0  # the interval between searches for topics that match a pattern; each lists all topics
 RESETS: Final[Mapping[str, int]] = {"earliest": EARLIEST, "latest": LATEST}
 T = TypeVar("T")
 Place = tuple[str, str]  # the group and the name
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceConfig:
-    """The choices of a client that makes a consumer."""
+    """The options of a client that creates a consumer."""
 
     form: str  # of records: binary or json
     reset: str  # earliest, latest or none
@@ -51,7 +51,7 @@ class InstanceConfig:
 
 @dataclass(slots=True, eq=False)
 class Instance:
-    """One consumer. It has a subscription, or partitions that were assigned by hand, or neither."""
+    """One consumer, with a subscription, with partitions assigned by hand, or with neither."""
 
     group: str
     name: str
@@ -60,25 +60,27 @@ class Instance:
     client: Client
     member: GroupMember
     consumer: Consumer
-    topics: list[str] = field(default_factory=list)  # of the subscription; with a pattern, those it matched
+    topics: list[str] = field(default_factory=list)  # subscribed; with a pattern, those that it matched
     pattern: TopicRegex | None = None
-    looked_s: float = 0.0  # when the pattern last was held against all topics
+    looked_s: float = 0.0  # when all topics were last matched with the pattern
     assigned: list[TopicPartition] = field(default_factory=list)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     used_s: float = 0.0
-    delivered: dict[TopicPartition, int] = field(default_factory=dict)  # by positions, not committed yet
-    dealt: list[TopicPartition] | None = None  # by the group, and not begun with yet
-    ending: asyncio.Event = field(default_factory=asyncio.Event)  # set when it is deleted
+    delivered: dict[TopicPartition, int] = field(default_factory=dict)  # next offsets to commit
+    dealt: list[TopicPartition] | None = None  # assigned by the group, and not started yet
+    ending: asyncio.Event = field(default_factory=asyncio.Event)  # set when the instance is deleted
 
     # ---- subscription and assignment -----------------------------------------------------------------------
 
     @property
     def is_subscribed(self) -> bool:
-        """Say whether it is a member of its group."""
+        """Return True if it is subscribed, so a member of its group."""
         return bool(self.topics) or self.pattern is not None
 
     async def subscribe(self, topics: Sequence[str]) -> None:
-        """Join the group for these topics instead of earlier ones; partitions come with the next reads."""
+        """Join the group for these topics, replacing earlier ones; partitions are assigned during later
+        reads.
+        """
         if self.pattern is not None or (self.assigned and not self.topics):
             raise _mutually_exclusive()
         if list(topics) != self.topics:
@@ -87,7 +89,7 @@ class Instance:
             self.member.subscribe(self.topics)
 
     async def subscribe_to_pattern(self, pattern: TopicRegex) -> None:
-        """Join the group for all topics whose whole name matches, those to come included."""
+        """Join the group for all topics whose whole name matches, including future ones."""
         if self.pattern is None and (self.topics or self.assigned):
             raise _mutually_exclusive()
         topics = await self._matching(pattern)
@@ -96,7 +98,7 @@ class Instance:
         self.member.subscribe(topics)
 
     async def _matching(self, pattern: TopicRegex) -> list[str]:
-        """Return the topics whose name matches; never internal ones, as by Kafka's consumers."""
+        """Return the topics whose name matches; never internal ones, as with Kafka's consumers."""
         topics = await describe_topics(self.client.renewed(), None)
         names = [one.name for one in topics if one.name and not one.is_internal]
         found: list[str] = []
@@ -109,7 +111,7 @@ class Instance:
             return True
 
         assert self.client.opening is not None
-        await self.client.opening(match)  # a pattern may take milliseconds for each of very many topics
+        await self.client.opening(match)  # matching very many topics may take milliseconds for each
         return found
 
     async def _look_for_topics(self, pattern: TopicRegex) -> None:
@@ -120,7 +122,7 @@ class Instance:
             self.member.subscribe(topics)
 
     async def unsubscribe(self) -> None:
-        """Leave the group, or give assigned partitions back."""
+        """Leave the group, or drop the assigned partitions."""
         if self.config.commits_alone:
             await self.commit()
         if self.is_subscribed:
@@ -130,7 +132,7 @@ class Instance:
         self.member = GroupMember(self.client, self.group, ())
 
     async def assign(self, partitions: Sequence[TopicPartition]) -> None:
-        """Read these partitions, without a membership."""
+        """Read these partitions, without joining the group."""
         if self.is_subscribed:
             raise _mutually_exclusive()
         if self.config.commits_alone:
@@ -138,7 +140,7 @@ class Instance:
         await self._begin_at(list(dict.fromkeys(partitions)))
 
     async def _begin_at(self, partitions: Sequence[TopicPartition]) -> None:
-        """Read these partitions from what the group committed, or as `auto.offset.reset` says."""
+        """Start at the offsets that the group committed, or as `auto.offset.reset` says."""
         committed = await self.member.committed(partitions) if partitions else {}
         positions = {one: found.offset for one, found in committed.items() if found.offset >= 0}
         missing = [one for one in partitions if one not in positions]
@@ -155,17 +157,17 @@ class Instance:
     # ---- positions -----------------------------------------------------------------------------------------
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Read on from these offsets."""
+        """Continue from these offsets."""
         self._check_assigned(list(offsets))
         self.consumer.positions |= offsets
 
     async def seek_to(self, partitions: Sequence[TopicPartition], moment: int) -> None:
-        """Read on from the beginning or the end of these partitions."""
+        """Continue from the start or the end of these partitions."""
         self._check_assigned(partitions)
         self.consumer.positions |= await self._ends(partitions, moment)
 
     async def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Return the first offset at or after a time in ms; the end where no record is as young."""
+        """Return the first offset at or after a time in ms; the end if all records are older."""
         self._check_assigned(list(times))
         found = await list_offsets(self.client.renewed(), times)
         late = [one for one, told in found.items() if told.offset < 0]
@@ -182,7 +184,7 @@ class Instance:
         offsets: Mapping[TopicPartition, int] | None = None,
         metadata: Mapping[TopicPartition, str] | None = None,
     ) -> None:
-        """Commit these offsets, some with metadata; None: all that was delivered."""
+        """Commit these offsets, some with metadata, or all that were delivered if None."""
         if offsets is None:
             offsets = dict(self.delivered)
         await self.member.commit(offsets, metadata)
@@ -193,9 +195,10 @@ class Instance:
     async def read(
         self, deadline: Deadline, max_bytes: int, tell: Callable[[TopicPartition, Record], T]
     ) -> list[T]:
-        """Return what is told of the next records, at most so many bytes of them but for the first.
+        """Return `tell` of the next records, up to `max_bytes` of them but at least one.
 
-        None if none came in time. Where it fails or is cancelled they come again, as they reached nobody.
+        The list is empty if none came in time. After an error or a cancellation the next read returns them
+        again, since the client has not received them.
         """
         if not self.is_subscribed and not self.assigned:
             raise illegal_state("Consumer is not subscribed to any topics or assigned any partitions.")
@@ -244,7 +247,7 @@ class Instance:
         return found
 
     async def _reset_those_out_of_range(self) -> None:
-        """Begin anew, as `auto.offset.reset` says, in the partitions whose offset is no more."""
+        """Apply `auto.offset.reset` to partitions whose offset is out of range."""
         places = list(self.consumer.positions)
         first, last = await self._ends(places, EARLIEST), await self._ends(places, LATEST)
         begin = first if self.config.reset == "earliest" else last
@@ -255,7 +258,7 @@ class Instance:
     # ---- membership ----------------------------------------------------------------------------------------
 
     async def keep(self) -> None:
-        """Join if the group wants it, else heartbeat if it is time to."""
+        """Join if the group requires it, otherwise heartbeat when it is due."""
         if not self.is_subscribed:
             return
         if self.pattern is not None and time.monotonic() - self.looked_s >= LOOK_S:
@@ -264,7 +267,7 @@ class Instance:
             await self.member.heartbeat()
         if self.member.must_rejoin:
             if self.config.commits_alone:
-                await self.commit()  # as long as the partitions are ours
+                await self.commit()  # while the partitions are still assigned
             self.consumer.positions, self.delivered = {}, {}
             self.dealt = await self.member.join()
         if self.dealt is not None:
@@ -285,12 +288,14 @@ def _mutually_exclusive() -> RestError:
 
 
 class Instances:
-    """The consumers of a node; `run` is a task of whoever serves the routes."""
+    """The consumers of a node; the server runs `run` as a task."""
 
     def __init__(
         self, make_client: Callable[[Caller, str], Client], slots: FairSlots, timeout_s: float
     ) -> None:
-        """`make_client` is given a caller and its share; instances end `timeout_s` after a request."""
+        """Create clients by `make_client` of caller and share; instances end `timeout_s` after their last
+        request.
+        """
         self._make_client = make_client
         self.slots = slots
         self._timeout_s = timeout_s
@@ -301,12 +306,12 @@ class Instances:
         return len(self._by_place)
 
     async def run(self) -> None:
-        """Keep the memberships until cancelled."""
+        """Run the tasks that keep memberships, until cancelled."""
         async with self._tasks:
             await asyncio.Event().wait()
 
     def create(self, group: str, name: str, caller: Caller, share: str, config: InstanceConfig) -> None:
-        """Make a consumer; RestError 409 if the name is taken, 429 if there are too many."""
+        """Create a consumer; RestError 409 if the name is taken, 429 if there are too many."""
         if (group, name) in self._by_place:
             raise RestError(
                 409, ALREADY_EXISTS, "Consumer with specified consumer ID already exists in the group."
@@ -360,7 +365,7 @@ class Instances:
     ) -> AsyncIterator[Instance]:
         """Lend a consumer to one request of its caller.
 
-        RestError 404 if the caller has none of that name, 409 if another request has it for too long.
+        RestError 404 if the caller has none with that name, 409 if another request holds it for too long.
         """
         instance = self._by_place.get((group, name))
         if instance is None or instance.caller.principal != caller.principal:

@@ -1,4 +1,4 @@
-"""Topics, partitions and brokers as Confluent's v2 tells them, and records produced to them."""
+"""Topics, partitions and brokers in Confluent's v2, and producing records to topics."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -50,9 +50,9 @@ from ottla.node.rest_api.v2_words import (
 )
 from ottla.node.wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 
-MAX_RECORDS: Final = 10_000  # of one request, as of a batch in v3
+MAX_RECORDS: Final = 10_000  # in one request, as in a batch of v3
 
-# Clients write them for every format; those that need a schema are refused.
+# Clients send these fields for every format; values that need a schema are rejected.
 _OF_SCHEMAS: Final = ("key_schema", "key_schema_id", "value_schema", "value_schema_id")
 _NULL_INTEGER: Final[Schema] = {"type": ["integer", "null"]}
 _PARTITION: Final = record(
@@ -212,7 +212,7 @@ async def produce(context: RestContext, request: RestRequest) -> Answer:
         )
     kind = TYPES[form]
     number = request.path.get("partition_id")
-    # All are judged before the first is sent.
+    # All are parsed before the first is sent.
     parsed = [parse_record(_as_in_v3(one, kind, number)).record for one in _records(request.raw_body)]
     with context.sender() as sender:
         try:
@@ -264,7 +264,7 @@ def _records(raw: bytes) -> Sequence[Json]:
 
 
 def _as_in_v3(one: Json, kind: str, number: int | None) -> Mapping[str, Json]:
-    """Return a record in the words of v3; the partition in the path goes for those that name none."""
+    """Return a record in the format of v3; the partition in the path applies to records without one."""
     if not isinstance(one, dict) or not one.keys() <= {"key", "value", "partition"}:
         raise invalid_payload("a record must be an object with key, value and partition.")
     own = one.get("partition")
@@ -299,7 +299,7 @@ def _get(path: str, handler: Handler, name: str, summary: str, schema: Schema) -
         summary=summary,
         tag=TAG,
         path_parameters=_NAMED if "{topic_name}" in path else {},
-        responses={200: Response(description="As Confluent's v2 tells it.", schema=schema, media_type=V2)},
+        responses={200: Response(description="As in Confluent's v2.", schema=schema, media_type=V2)},
     )
 
 
@@ -311,7 +311,7 @@ def _produce(path: str, name: str, summary: str) -> Route:
         operation_id=name,
         summary=summary,
         description="The media type says how keys and values are written, as base64 or as JSON; those that "
-        "need a schema registry are refused with 422. A record that could not be stored has an error_code "
+        "need a schema registry are rejected with 422. A record that could not be stored has an error_code "
         "instead of an offset.",
         tag=TAG,
         path_parameters=_NAMED,
@@ -332,7 +332,7 @@ ROUTES: Final = (
         "/brokers",
         list_brokers,
         "listBrokersV2",
-        "The ids of the brokers that run.",
+        "The ids of the running brokers.",
         record({"brokers": listed(INT32)}, title="V2Brokers"),
     ),
     _get("/topics", list_topics, "listTopicsV2", "The names of the topics.", listed(STRING)),
@@ -357,7 +357,7 @@ ROUTES: Final = (
         "/topics/{topic_name}/partitions/{partition_id}/offsets",
         get_offsets,
         "getOffsetsV2",
-        "The first offset of a partition, and the one behind its last record.",
+        "The first offset of a partition, and the one after its last record.",
         record({"beginning_offset": INT64, "end_offset": INT64}, title="V2Range"),
     ),
     _produce("/topics/{topic_name}", "produceRecordsV2", "Produce records to a topic."),

@@ -1,7 +1,7 @@
-"""Words of Confluent's REST API v2: media types, partitions, and the formats of records.
+"""Parts of Confluent's REST API v2: media types, partitions, and the formats of records.
 
-Records are JSON or bytes in base64; the formats that need a schema registry are refused, as where Confluent's
-proxy has none.
+Records are JSON or bytes in base64; formats that need a schema registry are rejected, as by Confluent's proxy
+without a registry.
 """
 
 import base64
@@ -25,18 +25,18 @@ MEDIA_TYPES: Final[Mapping[str, str]] = {
     "binary": "application/vnd.kafka.binary.v2+json",
     "json": "application/vnd.kafka.json.v2+json",
 }
-# Those of formats that need a schema registry.
+# Media types of formats that need a schema registry.
 SCHEMA_MEDIA_TYPES: Final[Mapping[str, str]] = {
     name: f"application/vnd.kafka.{name}.v2+json" for name in ("avro", "jsonschema", "protobuf")
 }
-# As the types of v3 are called.
+# The names of the formats as types of v3.
 TYPES: Final[Mapping[str, str]] = {"binary": record_json.BINARY, "json": record_json.JSON}
 BODIES: Final = (
     V2,
     "application/json",
     *MEDIA_TYPES.values(),
     *SCHEMA_MEDIA_TYPES.values(),
-)  # of what carries no records
+)  # for requests and answers without records
 TAG: Final = "Records and consumers (v2)"
 
 PLACE: Final = record({"topic": STRING, "partition": INT32}, title="V2Partition")
@@ -44,7 +44,7 @@ OFFSET: Final = record(
     {
         "topic": STRING,
         "partition": INT32,
-        "offset": {**INT64, "maximum": 2**63 - 2},  # what comes behind it is committed
+        "offset": {**INT64, "maximum": 2**63 - 2},  # the next offset is committed
         "metadata": {"type": ["string", "null"]},
     },
     title="V2Offset",
@@ -79,14 +79,14 @@ CONSUMED: Final = record(
 
 
 def format_of(media_type: str) -> str | None:
-    """Return the format of records of a media type; None if it leaves that open."""
+    """Return the format of records of a media type, or None if it leaves that open."""
     given = media_type.partition(";")[0].strip().lower()
     known = (*MEDIA_TYPES.items(), *SCHEMA_MEDIA_TYPES.items())
     return next((name for name, one in known if one == given), None)
 
 
 def told_record(topic: str, partition: int, one: Record, form: str) -> Data:
-    """Return a record as v2 tells it; RestError 422 if it is not in this format."""
+    """Return a record in the format of v2; RestError 422 if its bytes do not fit."""
     return {
         "topic": topic,
         "key": _content(one.key, form),

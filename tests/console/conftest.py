@@ -1,4 +1,4 @@
-"""One browser and one cluster of three nodes for all tests of the console; names are each test's own."""
+"""One browser and one cluster of three nodes for all tests of the console; each test uses its own names."""
 
 from collections.abc import Iterator
 
@@ -37,7 +37,7 @@ def producer(cluster: Cluster) -> Producer:
 
 @pytest.fixture
 def console(browser: webdriver.Chrome, cluster: Cluster) -> Iterator[ConsolePage]:
-    """The console of the first node as a new visitor finds it; errors in the browser fail the test."""
+    """Open the console of the first node as a new visitor; errors in the browser fail the test."""
     page = ConsolePage(browser, cluster.rest_urls[0])
     page.resize(1280)
     page.wear("light")

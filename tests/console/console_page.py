@@ -1,4 +1,4 @@
-"""The console as somebody uses it: by what is written on it, in a browser that runs without a window."""
+"""The console as a user sees it: tests act by the texts on the page, in a headless browser."""
 
 import re
 import shutil
@@ -31,13 +31,13 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    # One site that is ours: no process of its own for each, none in reserve, no page kept for the way back.
+    # All pages are from our nodes: no process per site, no spare process, no back-forward cache.
     "--disable-site-isolation-trials",
     "--disable-features=IsolateOrigins,site-per-process,SpareRendererForSitePerProcess,BackForwardCache",
 ]
-PATIENCE_S = 60.0  # only a failure waits for so long
+PATIENCE_S = 60.0  # only a failing test waits this long
 POLL_S = 0.05
-# What is drawn anew between being found and being used is looked for again.
+# An element that is redrawn between being found and being used is searched for again.
 GONE = (
     StaleElementReferenceException,
     NoSuchElementException,
@@ -48,8 +48,8 @@ GONE = (
 
 REFUSED = re.compile(r"/v[13]/\S* - Failed to load resource: the server responded with a status of 4\d\d")
 
-# The browser itself looks for what is asked for: each question of ours about an element is a call of its own.
-# Of a page with an open dialog only that counts.
+# The search runs in the browser, since each WebDriver call about an element is a round trip. If a dialog is
+# open, only the dialog is searched.
 FRONT = """
 const front = [...document.querySelectorAll("dialog[open]")].at(-1) ?? document.body;
 const all = (kind) => [...front.querySelectorAll(kind)];
@@ -81,13 +81,13 @@ T = TypeVar("T")
 
 
 def missing_program() -> str | None:
-    """What a test of the console lacks on this machine."""
+    """Return the program that the tests of the console need and this machine lacks, or None."""
     return next((name for name in ("chromium", "chromedriver") if shutil.which(name) is None), None)
 
 
 @contextmanager
 def chromium() -> Iterator[webdriver.Chrome]:
-    """A browser with a profile of its own."""
+    """Start a browser with its own profile."""
     with tempfile.TemporaryDirectory(prefix="ottla-chromium-", ignore_cleanup_errors=True) as profile:
         options = Options()
         options.binary_location = shutil.which("chromium") or ""
@@ -109,18 +109,18 @@ class ConsolePage:
         self.url = url
 
     def open(self, address: str = "#/") -> None:
-        """Go to a page as by its link."""
+        """Go to a page as a link would."""
         self.driver.get(f"{self.url}/{address}")
 
     def load(self, address: str = "#/") -> None:
-        """Go to a page in a new tab's stead: nothing is remembered but what the browser keeps."""
+        """Load a page as in a new tab: only the browser's storage is kept."""
         self.driver.get("about:blank")
         self.open(address)
 
     # ---- what is seen ----------------------------------------------------------------------------
 
     def eventually(self, ask: Callable[[], T], what: str) -> T:
-        """The first answer that is true."""
+        """Return the first result of `ask` that is true."""
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
             with suppress(*GONE):
@@ -130,27 +130,27 @@ class ConsolePage:
             time.sleep(POLL_S)
 
     def text(self) -> str:
-        """All that is written on the page."""
+        """Return all text on the page."""
         return str(self.script("return document.body.innerText"))
 
     def sees(self, *texts: str) -> None:
-        """Wait until all of it is there."""
+        """Wait until all of these texts are on the page."""
         for one in texts:
             self.eventually(lambda one=one: one in self.text(), f"“{one}” does not come")  # type: ignore[misc]
 
     def misses(self, text: str) -> None:
-        """Wait until it is gone."""
+        """Wait until a text is no longer on the page."""
         self.eventually(lambda: text not in self.text(), f"“{text}” does not go")
 
     def title(self) -> str:
         return self.eventually(lambda: self.driver.find_element(By.CSS_SELECTOR, "main h1").text, "no title")
 
     def row(self, *words: str) -> WebElement:
-        """The row of a table that has all these words."""
+        """Return the row of a table that has all these words."""
         return self._found(ROW, *words, what=f"row with {words}")
 
     def cells(self, *words: str) -> list[str]:
-        """What stands in the row with these words, cell by cell."""
+        """Return the text of each cell in the row with these words."""
 
         def find() -> list[str]:
             return next((one[1:] for one in self._rows() if all(word in one[0] for word in words)), [])
@@ -158,7 +158,7 @@ class ConsolePage:
         return self.eventually(find, f"no row with {words}")
 
     def cells_of(self, name: str) -> list[str]:
-        """What stands in the row that has this name, cell by cell."""
+        """Return the text of each cell in the row with this name."""
 
         def find() -> list[str]:
             return next((one[1:] for one in self._rows() if one[1].split() == name.split()), [])
@@ -166,28 +166,28 @@ class ConsolePage:
         return self.eventually(find, f"no row {name}")
 
     def _rows(self) -> list[list[str]]:
-        """Of each row of all tables: its text, then that of each cell."""
+        """Return for each row of all tables its text, followed by that of each cell."""
         return list(self.script(FRONT + ROWS))
 
     def _found(self, source: str, *arguments: str, what: str) -> WebElement:
-        """The first element that a script gives."""
+        """Return the first element that a script finds."""
         found = self.eventually(lambda: self.script(FRONT + source, *arguments), f"there is no {what}")
         assert isinstance(found, WebElement)
         return found
 
     def fact(self, name: str) -> str:
-        """What stands beside a name in a list of facts."""
+        """Return the value beside a name in a list of facts."""
         where = f"//dl/div[dt[normalize-space()='{name}']]/dd"
         return self.eventually(lambda: self.driver.find_element(By.XPATH, where).text, f"no {name}")
 
     def problem(self) -> str:
-        """Why the form that is open was refused; empty if it was not."""
+        """Return the error of the open form, or ""."""
         return str(self.script(FRONT + PROBLEM))
 
     # ---- what is done ----------------------------------------------------------------------------
 
     def click(self, name: str) -> None:
-        """Press the button of this name, or else the link or the box; in a dialog where one is open."""
+        """Click the button with this name, or else the link or the checkbox; in the dialog if one is open."""
 
         def press() -> bool:
             found = self.script(FRONT + CONTROL, name)
@@ -198,7 +198,7 @@ class ConsolePage:
         self.eventually(press, f"nothing called “{name}” to press")
 
     def field(self, label: str) -> WebElement:
-        """The control with this label."""
+        """Return the control with this label."""
         return self._found(FIELD, label, what=f"field “{label}”")
 
     def fill(self, label: str, text: str) -> None:
@@ -207,7 +207,7 @@ class ConsolePage:
         control.send_keys(text)
 
     def choose(self, label: str, option: str) -> None:
-        """Choose what may come a moment later."""
+        """Choose an option, which may appear a moment later."""
 
         def pick() -> bool:
             Select(self.field(label)).select_by_visible_text(option)
@@ -216,7 +216,7 @@ class ConsolePage:
         self.eventually(pick, f"“{option}” cannot be chosen as {label}")
 
     def move(self, topic: str, partition: int, *brokers: int) -> None:
-        """Have replicas of a partition on these brokers, the preferred leader first, on the page of moves."""
+        """Move a partition to these brokers, the preferred leader first, on the page of moves."""
         self.choose("Topic", topic)
         self.choose("Partition", str(partition))
         boxes = "fieldset label.check"
@@ -232,11 +232,11 @@ class ConsolePage:
         self.click("Move it")
 
     def keys(self, *keys: str) -> None:
-        """Press keys where the focus is."""
+        """Send keys to the focused element."""
         self.driver.switch_to.active_element.send_keys(*keys)
 
     def focused(self) -> str:
-        """The name of what has the focus."""
+        """Return the name of the focused element."""
         return str(
             self.script(
                 "const one = document.activeElement;"
@@ -250,7 +250,7 @@ class ConsolePage:
         return self.driver.execute_script(source, *arguments)
 
     def wear(self, scheme: str) -> None:
-        """Have the system ask for light or dark colours."""
+        """Emulate a system that prefers light or dark colours."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
@@ -259,9 +259,9 @@ class ConsolePage:
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def errors(self) -> Sequence[str]:
-        """What the browser complained of since this was asked last.
+        """Return the errors that the browser has reported since the last call.
 
-        That the API refused something is none of it: tests have it refuse things, and the page tells it.
+        Error responses of the API do not count: tests cause them, and the page shows them.
         """
         log = self.driver.get_log("browser")
         told = [one["message"] for one in log if one["level"] in ("SEVERE", "WARNING")]

@@ -1,4 +1,4 @@
-"""What the tests of the console look at: topics, groups and transactions, made by a client."""
+"""Topics, groups and transactions for the tests of the console, made by clients."""
 
 import time
 from collections.abc import Callable
@@ -13,12 +13,12 @@ TIMEOUT_S = 60
 
 
 def name_of(what: str) -> str:
-    """A name that no other test has."""
+    """Return a name that no other test uses."""
     return f"{what}-{uuid4().hex[:8]}"
 
 
 def make_topic(cluster: Cluster, what: str, partitions: int = 1) -> str:
-    """A new topic on all three nodes, which are in sync."""
+    """Create a topic on all three nodes, and wait until they are in sync."""
     name = name_of(what)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic(name, partitions, 3)])[name].result(TIMEOUT_S)
@@ -32,7 +32,7 @@ def make_topic(cluster: Cluster, what: str, partitions: int = 1) -> str:
 
 
 def commit(cluster: Cluster, group: str, topic: str, offset: int) -> None:
-    """Have a group without members be at an offset of partition 0."""
+    """Commit an offset of partition 0 for a group without members."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
     consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
     consumer.close()

@@ -1,4 +1,4 @@
-"""The plan of a balance in the console: seen, carried out, cancelled."""
+"""The plan of a balance in the console: shown, executed, cancelled."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ SLOW = {"ottla.balance.max.bytes.per.second": "50000", "ottla.balance.concurrent
 
 @pytest.fixture
 def uneven() -> Iterator[Cluster]:
-    """Three nodes of which the first has all replicas of a topic; copies are slow."""
+    """Start three nodes, with all replicas of a topic on the first one; copies are slow."""
     with Cluster(3, rest=True, overrides=SLOW) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         placed = [[0] for _ in range(PARTITIONS)]
@@ -40,7 +40,7 @@ def page(browser: webdriver.Chrome, uneven: Cluster) -> Iterator[ConsolePage]:
 
 
 def replicas(cluster: Cluster) -> Counter[int]:
-    """Return how many replicas of the topic each node has."""
+    """Return the number of replicas of the topic on each node."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     partitions = admin.list_topics(TOPIC, timeout=TIMEOUT_S).topics[TOPIC].partitions.values()
     return Counter(replica for one in partitions for replica in one.replicas)

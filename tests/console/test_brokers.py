@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 def names_the_controller(console: ConsolePage, cluster: Cluster) -> None:
-    """Another node may become it meanwhile: the page follows."""
+    """Check that the console names the controller, following it if another node becomes the controller."""
     console.eventually(
         lambda: console.fact("Controller") == f"node {cluster.controller_id}", "another controller is shown"
     )
@@ -52,7 +52,7 @@ def test_the_charts_show_what_goes_through_the_cluster_or_a_node(
         )
         return re.fullmatch(r"Client traffic: in [1-9][0-9.,]* [KM]?i?B/s, out .*", label) is not None
 
-    # What only another node takes is seen too: in the whole, and with that node.
+    # Traffic through another node is shown too: in the chart of the cluster, and in that of the node.
     console.eventually(lambda: moves(led_by=2), "the chart of the cluster shows nothing")
     console.choose("Charts of", "node 2")
     console.eventually(lambda: moves(led_by=2), "the chart of node 2 shows nothing")
@@ -72,7 +72,7 @@ def test_the_charts_show_what_goes_through_the_cluster_or_a_node(
 
 
 def test_charts_begin_with_what_the_nodes_remember(console: ConsolePage, cluster: Cluster) -> None:
-    """The nodes take a sample each second here; a page that is just opened has all of them at once."""
+    """The nodes take a sample each second here; a newly opened page shows all of them at once."""
     has_past = "return performance.getEntriesByType('resource').some((one) => one.name.includes('/history'))"
     console.load("#/")
     console.eventually(lambda: console.script(has_past), "the past is not asked for")
@@ -205,7 +205,7 @@ def test_a_partition_moves_with_its_progress_and_is_stopped(
 ) -> None:
     topic = name_of("moves")
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    # The first fetch is let through; the rest, at some bytes a second, is not done while the test looks.
+    # The first fetch is not throttled; the rest, at some bytes a second, takes longer than the test.
     throttled = {"leader.replication.throttled.replicas": "*", "follower.replication.throttled.replicas": "*"}
     admin.create_topics([NewTopic(topic, 1, replica_assignment=[[0]], config=throttled)])[topic].result(
         TIMEOUT_S
@@ -267,7 +267,7 @@ def test_the_overview_says_what_is_wrong_while_a_node_is_down(console: ConsolePa
     console.open("#/")
     console.sees("without a leader", f"{lone}-0")
 
-    # Another broker is to have it, but nobody is there to copy from: it can only begin with nothing.
+    # Another broker shall have the replica, but there is none to copy from: it would start empty.
     console.open("#/reassignments")
     console.move(lone, 0, 1, 2)
     console.open(f"#/topics/{lone}")

@@ -20,7 +20,7 @@ window.fetch = async (where, ...more) => {
 
 
 def finds(console: ConsolePage, *findings: tuple[str, str, str]) -> None:
-    """Have the node find just this."""
+    """Make the node return exactly these findings."""
     rows = [dict(zip(("severity", "subject", "message"), one, strict=True)) for one in findings]
     is_healthy = all(severity != "problem" for severity, *_ in findings)
     told: Any = {"is_healthy": is_healthy, "checked_at": "2026-01-31T12:00:00.000Z", "findings": rows}

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def topic(cluster: Cluster, producer: Producer) -> str:
-    """Ten records in one partition."""
+    """Create a topic with ten records in one partition."""
     topic = make_topic(cluster, "grouped")
     fill(producer, topic, *(b"x" for _ in range(10)))
     return topic
@@ -22,7 +22,7 @@ def topic(cluster: Cluster, producer: Producer) -> str:
 
 @pytest.fixture
 def member(cluster: Cluster, topic: str) -> Iterator[tuple[str, str]]:
-    """A group with one member, and the member's client id."""
+    """Start a group with one member; yield the group and the member's client id."""
     group, client = name_of("readers"), name_of("client")
     consumer = Consumer(
         {

@@ -1,4 +1,4 @@
-"""Names and bytes of somebody who would like to be markup: they are shown, and nothing happens."""
+"""Hostile names and bytes that look like markup: they are shown as text and have no effect."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ FOREIGN = "main img, main script, main iframe, main [onerror], main [onclick], d
 
 @pytest.fixture
 def hostile(console: ConsolePage) -> Iterator[ConsolePage]:
-    """The console; whatever was shown, no element came of it."""
+    """Yield the console, and check afterwards that no text became an element."""
     yield console
     assert console.script("return document.querySelectorAll(arguments[0]).length", FOREIGN) == 0
 
@@ -117,7 +117,7 @@ def test_an_address_that_somebody_sent_does_nothing(hostile: ConsolePage, addres
     hostile.eventually(
         lambda: hostile.script("return !document.querySelector('[aria-busy]')"), "the page stays empty"
     )
-    hostile.errors()  # the node does not find it, and the browser says so
+    hostile.errors()  # the browser reports the 404
     hostile.open("#/quorum")
 
 

@@ -1,4 +1,4 @@
-"""Logging in to the console, what somebody with few rights sees, and the pages of users, ACLs and quotas."""
+"""Logins to the console, the pages of a user with few rights, and the pages of users, ACLs and quotas."""
 
 from collections.abc import Iterator
 from urllib.parse import quote
@@ -33,7 +33,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture
 def guarded(browser: webdriver.Chrome, node: EmbeddedBroker) -> Iterator[ConsolePage]:
-    """The console of a node that asks for a login, as a new visitor finds it."""
+    """Open the console of a node that requires a login, as a new visitor."""
     page = ConsolePage(browser, node.broker.rest.addresses[0].url)
     page.resize(1280)
     page.load()
@@ -167,7 +167,7 @@ def test_quotas_are_set_and_removed(guarded: ConsolePage) -> None:
     guarded.sees("are removed.")
 
 
-# ---- what somebody else may have typed ---------------------------------------------------------------------
+# ---- text that another user may have entered ---------------------------------------------------------------
 
 IMAGE = "<img src=x onerror=\"window.hacked='image'\">"
 BACKWARDS = "abc\u202edcba"

@@ -1,4 +1,4 @@
-"""What holds for every page: keyboard, width of a phone, contrast, hidden tabs, nodes that are down."""
+"""Properties of every page: keyboard, width of a phone, contrast, hidden tabs, nodes that are down."""
 
 import re
 import socket
@@ -37,7 +37,7 @@ PAGES = (
     "#/doctor",
     "#/nothing",
 )
-# Of each text that is seen: the text, its colour, and that of the ground below it.
+# For each visible text: the text, its colour, and the colour of its background.
 COLOURS = """
 const seen = [];
 const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -64,7 +64,7 @@ return seen;
 
 @pytest.fixture(scope="module")
 def places(cluster: Cluster, producer: object) -> dict[str, str]:
-    """A topic with records and a group that is behind."""
+    """Create a topic with records, and a group with lag."""
     topic, group = make_topic(cluster, "any", partitions=2), name_of("any")
     fill(producer, topic, b'{"a": 1}', b"text " * 100, bytes(range(256)))  # type: ignore[arg-type]
     commit(cluster, group, topic, 1)
@@ -72,7 +72,7 @@ def places(cluster: Cluster, producer: object) -> dict[str, str]:
 
 
 def luminance(colour: str) -> float:
-    """WCAG 2.2, relative luminance, of `rgb(r, g, b)`."""
+    """Return the relative luminance (WCAG 2.2) of `rgb(r, g, b)`."""
     parts = [float(one) / 255 for one in colour.removeprefix("rgb(").removesuffix(")").split(",")]
     red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
@@ -84,7 +84,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def is_drawn(console: ConsolePage) -> bool:
-    """Whether every part of the page has had its answer."""
+    """Return True if every part of the page has had its answer."""
     return bool(
         console.script("return !document.querySelector('[aria-busy]') && !!document.querySelector('h1')")
     )
@@ -259,7 +259,7 @@ def test_nothing_is_asked_while_nobody_looks(console: ConsolePage) -> None:
     console.open("#/reassignments")
     console.sees("No moves are under way.")
     console.script(hide, True)
-    # What is under way ends; after that nothing begins, though every part would ask thrice in this time.
+    # Requests under way end; no new ones start, though every part would ask three times in this time.
     console.driver.execute_async_script("setTimeout(arguments[0], 1500)")
     before = console.script(asked)
     console.driver.execute_async_script("setTimeout(arguments[0], 6000)")
@@ -293,13 +293,13 @@ def test_a_node_that_is_down_is_told_and_the_page_goes_on(browser: webdriver.Chr
 
         cluster.kill(0)
         page.sees(f"The node at 127.0.0.1:{port} has not answered since")
-        page.sees("active")  # what was known stays
+        page.sees("active")  # the old data stays
         cluster.restart(0)
         page.misses("has not answered since")
 
         page.click("Topics")
         page.sees("There are no topics yet.")
-        page.errors()  # the browser complains of what it could not reach
+        page.errors()  # the browser reports the failed requests
         page.load("#/")
         page.sees("All is well.")
         assert page.errors() == []
@@ -349,7 +349,7 @@ def test_a_node_that_is_cut_off_says_so_on_every_page(browser: webdriver.Chrome)
         page.open("#/quorum")
         page.eventually(lambda: page.fact("Controller") == "unknown", "a leader is shown")
         browser.get("about:blank")
-        page.errors()  # of what the others would have answered
+        page.errors()  # about the nodes that are down
 
 
 def test_each_page_says_how_old_it_is_and_from_which_node(

@@ -1,4 +1,4 @@
-"""Records in the console: read from anywhere, filtered, followed, shown in full, and made."""
+"""Records in the console: read from any offset, filtered, followed, shown in full, and produced."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ from tests.console.test_manners import COLOURS, contrast
 
 pytestmark = pytest.mark.slow
 
-LARGE = 12345678901234567890  # more than a number of JavaScript holds
+LARGE = 12345678901234567890  # beyond the integers that a JavaScript number represents exactly
 
 
 def test_records_are_read_from_the_end_the_beginning_and_an_offset(
@@ -125,7 +125,7 @@ def test_a_live_tail_shows_what_comes(console: ConsolePage, cluster: Cluster, pr
 
 
 def _comes(console: ConsolePage, producer: Producer, topic: str, text: str) -> bool:
-    """Whether a record is seen; the tail begins at some time after it was asked for."""
+    """Return True once a record is shown; the tail starts some time after it was requested."""
     fill(producer, topic, text.encode())
     return text in console.text()
 

@@ -1,4 +1,4 @@
-"""Share groups in the console: partitions, locks, settings, dead letters and their way back."""
+"""Share groups in the console: partitions, acquired records, settings, dead letters and their redelivery."""
 
 import threading
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ FOREIGN = "main img, main script, dialog img, dialog script"
 
 @pytest.fixture
 def topic(cluster: Cluster, producer: Producer) -> str:
-    """Ten records in one partition."""
+    """Create a topic with ten records in one partition."""
     topic = make_topic(cluster, "shared")
     fill(producer, topic, *(b"work" for _ in range(10)))
     return topic
@@ -27,7 +27,7 @@ def topic(cluster: Cluster, producer: Producer) -> str:
 
 @pytest.fixture
 def worker(console: ConsolePage, cluster: Cluster, topic: str) -> Iterator[str]:
-    """A share group whose only member accepts three records, and holds the others by a second delivery."""
+    """Start a share group whose only member accepts three records and has the others in a second delivery."""
     group = name_of("workers")
     console.script(
         "const [group] = arguments;"
@@ -104,7 +104,7 @@ def letter(
 
 
 def record_at(cluster: Cluster, topic: str, offset: int) -> tuple[Any, Any]:
-    """Value and headers."""
+    """Return the value and the headers of a record."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": name_of("reader")})
     consumer.assign([Place(topic, 0, offset)])
     message = consumer.poll(TIMEOUT_S)
@@ -222,7 +222,7 @@ def test_letters_that_nobody_can_deliver_do_not_hold_up_the_others(
 ) -> None:
     letters = make_topic(cluster, "letters")
     letter(producer, letters, worker, topic, 2, b"spoilt")
-    letter(producer, letters, worker, name_of("gone"), 2, b"spoilt, too")  # the newest, so it goes first
+    letter(producer, letters, worker, name_of("gone"), 2, b"spoilt, too")  # the newest, so delivered first
     console.open(f"#/groups/{worker}/dead-letters")
     console.fill("Another topic", letters)
     console.click("Read")

@@ -1,4 +1,4 @@
-"""Limits for the copying of replicas in the console."""
+"""Throttles for the copying of replicas in the console."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Topics in the console: made, searched, looked into, changed, deleted."""
+"""Topics in the console: created, searched, shown, changed, deleted."""
 
 import pytest
 from confluent_kafka import Producer
@@ -120,7 +120,7 @@ def test_preferred_leaders_are_elected(console: ConsolePage, cluster: Cluster) -
     first = cluster.leader_of(topic, 0)
     second, third = (one for one in cluster.node_ids if one != first)
     console.open("#/reassignments")
-    console.move(topic, 0, second, first, third)  # another one is preferred now, and nobody has been elected
+    console.move(topic, 0, second, first, third)  # changes the preferred leader, without an election
 
     console.open(f"#/topics/{topic}")
     console.sees("not led by the preferred leader")
@@ -245,7 +245,7 @@ def test_an_unknown_topic_offers_to_create_it_and_nothing_else(
     console.click("Create")
 
     console.sees(f"Topic {name} is created.", "all replicas")
-    console.errors()  # the node did not find it before
+    console.errors()  # the browser reports the 404s before its creation
 
 
 def test_configs_are_grouped_and_changed_ones_come_first(console: ConsolePage, cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""Transactions in the console: listed, looked into, aborted."""
+"""Transactions in the console: listed, shown, aborted."""
 
 import pytest
 from confluent_kafka import KafkaException, Producer

@@ -1,6 +1,6 @@
-"""A cluster of three nodes with the REST API, one for all tests here, and a client that says what it expects.
+"""A cluster of three nodes with the REST API for all tests here, and a client that checks statuses.
 
-Give topics and groups names of your own (`name_of`), and leave the nodes as they are.
+Use your own names for topics and groups (`name_of`), and leave the nodes unchanged.
 """
 
 import http.client
@@ -21,12 +21,12 @@ from confluent_kafka.admin import AdminClient
 from ottla.node.embedded import Cluster
 
 TIMEOUT_S = 60
-NO_RETENTION = {"log.initial.task.delay.ms": "3600000"}  # records with times of long ago stay
-SHARED = pytest.StashKey[Cluster]()  # the cluster of all, once a test has asked for it
+NO_RETENTION = {"log.initial.task.delay.ms": "3600000"}  # keeps records with old timestamps
+SHARED = pytest.StashKey[Cluster]()  # the shared cluster, once a test has used it
 
 
 class Reply(NamedTuple):
-    """An answer as it came."""
+    """An answer."""
 
     status: int
     headers: Mapping[str, str]
@@ -63,7 +63,7 @@ class Api:
         headers: Mapping[str, str] | None = None,
         content: bytes | None = None,
     ) -> Reply:
-        """One request; a path that is a whole URL, as links are, goes to its own node."""
+        """Send a request; if the path is a whole URL, such as a link, to the node in it."""
         parts = urlsplit(path if path.startswith(("http:", "https:")) else self.url + path)
         target = f"{parts.path}?{parts.query}" if parts.query else parts.path
         if body is not None:
@@ -79,7 +79,7 @@ class Api:
             connection.close()
 
     def connection(self, host: str, port: int | None) -> http.client.HTTPConnection:
-        """A new connection."""
+        """Open a connection."""
         if self.tls is None:
             return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
         return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=self.tls)
@@ -107,7 +107,7 @@ class Api:
 
 @pytest.fixture(scope="session")
 def rest_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
-    """Three nodes for all tests of the session."""
+    """Start three nodes for all tests of the session."""
     with Cluster(nodes=3, rest=True, overrides=NO_RETENTION) as cluster:
         pytestconfig.stash[SHARED] = cluster
         yield cluster
@@ -116,41 +116,43 @@ def rest_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module", autouse=True)
 def topics_go_with_their_tests(pytestconfig: pytest.Config) -> Iterator[None]:
-    """A partition is nine open files of this process, and who asks for the state of all sees its."""
+    """Delete the topics of a test at its end: a partition has nine open files, and lists of all would show
+    it.
+    """
     yield
     cluster = pytestconfig.stash.get(SHARED, None)
     if cluster is not None:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         left = [name for name in admin.list_topics(timeout=TIMEOUT_S).topics if not name.startswith("__")]
         for deleted in admin.delete_topics(left).values() if left else ():
-            with suppress(KafkaException):  # its deletion is under way
+            with suppress(KafkaException):  # it is being deleted already
                 deleted.result(TIMEOUT_S)
 
 
 @pytest.fixture(scope="session")
 def apis(rest_cluster: Cluster) -> list[Api]:
-    """The API of each node."""
+    """Return the API of each node."""
     return [Api(url, rest_cluster.cluster_id) for url in rest_cluster.rest_urls]
 
 
 @pytest.fixture(scope="session")
 def api(apis: list[Api]) -> Api:
-    """The API of one node."""
+    """Return the API of one node."""
     return apis[0]
 
 
 def name_of(what: str) -> str:
-    """A name that no other test has."""
+    """Return a name that no other test uses."""
     return f"{what}-{uuid4().hex[:8]}"
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> str:
-    """What was logged, with the stories of what failed; `caplog.text` is JSON once PySpark was imported."""
+    """Return the log with its tracebacks; `caplog.text` is JSON once PySpark was imported."""
     return "\n".join(logging.Formatter().format(one) for one in caplog.records)
 
 
 def eventually(holds: Callable[[], Any], what: str = "it comes true") -> Any:
-    """What `holds` gives, once that is true; an assertion in it is not true yet, either."""
+    """Return the result of `holds` once it is true; a failed assertion in it counts as not yet true."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         try:

@@ -1,9 +1,9 @@
-"""What schemathesis checks beside its own rules, when test_openapi.py runs it."""
+"""Checks that schemathesis runs in addition to its own, in test_openapi.py."""
 
 import schemathesis
 from schemathesis import Case, CheckContext, Response
 
-# Within this a busy machine may do nothing at all; with more time a 503 would say that the node is at fault.
+# A busy machine may do nothing at all within this time; with more time, a 503 would be the node's fault.
 LITTLE_MS = 2_000
 
 

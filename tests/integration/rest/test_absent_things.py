@@ -1,4 +1,4 @@
-"""What a path names and is not there is answered 404 by every route, whatever the method."""
+"""A path to a resource that does not exist is answered with 404 by every route, whatever the method."""
 
 import re
 from typing import Any
@@ -14,7 +14,7 @@ from tests.integration.rest.test_produce_records import create
 
 pytestmark = pytest.mark.slow
 
-# What a topic or a group would be is told, and set, before there is one.
+# The settings of a future topic or group can be read, or set, before it exists.
 OF_WHAT_MAY_COME = {
     "listKafkaDefaultTopicConfigs",
     "resetGroup",
@@ -46,7 +46,7 @@ def routes_of(name: str) -> list[Route]:
     return [one for one in found if one.operation_id not in OF_WHAT_MAY_COME]
 
 
-# Of Confluent's Server and its cloud, which its REST Proxy does not have.
+# Paths of Confluent's Server and its cloud, which its REST Proxy does not have.
 NOT_OF_THE_PROXY = """
 GET /links; POST /links; GET /links/-/configs; GET /links/a; GET /links/a/mirrors; GET /topics/-/mirrors
 POST /links/a/mirrors; GET /balancer; GET /any-uneven-load; POST /brokers:delete; GET /remove-broker-tasks

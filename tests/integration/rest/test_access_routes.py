@@ -1,4 +1,4 @@
-"""ACLs, users and quotas over REST: whole, with the rights of who asks, and seen by clients of Kafka."""
+"""ACLs, users and quotas over REST: all operations, the caller's rights, and the view of Kafka clients."""
 
 from collections.abc import Iterator
 from typing import Any

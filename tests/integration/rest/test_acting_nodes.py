@@ -1,4 +1,4 @@
-"""A cluster of three nodes with an authorizer: whichever node is asked, each broker judges the caller."""
+"""A cluster of three nodes with an authorizer: through any node, each broker authorizes the caller."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""A request may go to any node that lives, whoever has died."""
+"""A request may go to any node that is up, whichever one is down."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[Cluster]:
-    """A cluster of our own: a node of it dies."""
+    """Start a separate cluster, since a node of it is killed."""
     with Cluster(nodes=3, rest=True) as cluster:
         yield cluster
 

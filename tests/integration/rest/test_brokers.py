@@ -1,4 +1,4 @@
-"""Brokers, their settings and replicas; settings of all brokers; ACLs, which there are none of."""
+"""Brokers, their settings and replicas; dynamic defaults of all brokers; ACLs without an authorizer."""
 
 import pytest
 
@@ -86,7 +86,7 @@ def test_a_setting_of_all_brokers_is_set_listed_and_taken_back(api: Api) -> None
     altered = api.get(f"{place}/{name}")["value"]
     api.delete(f"{place}/{name}")
 
-    # A new cluster has this one, for eligible leader replicas.
+    # A new cluster has this setting, for eligible leader replicas.
     assert before["kind"] == "KafkaClusterConfigList"
     assert [each["name"] for each in before["data"]] == ["min.insync.replicas"]
     assert (one["value"], one["config_type"], one["kind"]) == ("14000", "BROKER", "KafkaClusterConfig")

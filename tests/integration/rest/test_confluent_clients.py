@@ -1,7 +1,7 @@
-"""Confluent's own clients, by the requests that they send and by what they look for in the answers.
+"""Confluent's own clients: the requests that they send, and the fields that they look for in answers.
 
-The requests were taken down from Confluent's Go clients, whose calls were run against three nodes: that of
-its REST Proxy, of which its command line is made, and that of its cloud, of which its Terraform provider is.
+The requests were recorded from Confluent's Go clients, whose calls were run against three nodes: the client
+of its REST Proxy, which its command line uses, and that of its cloud, which its Terraform provider uses.
 """
 
 import re
@@ -21,22 +21,22 @@ GO_CLIENT = {
     "Accept": "application/json",
     "Accept-Encoding": "gzip",
     "User-Agent": "OpenAPI-Generator/1.0.0/go",
-    # There are no passwords, and those who have one send it.
+    # Passwords are not required here, but clients that have one send it.
     "Authorization": "Basic a2V5OnNlY3JldA==",
 }
-# Links that lead to nothing while there is no authorizer, and nothing is on the move.
+# Links without a target while there is no authorizer, and no reassignment is under way.
 NOTHING_THERE = {"/acls": 400, "/reassignment": 404}
 
 
 @pytest.fixture(params=["", "/kafka"], ids=["proxy", "server"])
 def root(request: pytest.FixtureRequest) -> str:
-    """What stands before /v3."""
+    """Return the prefix of /v3."""
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
 def group(rest_cluster: Cluster, api: Api) -> Iterator[str]:
-    """A group whose one member has a partition, three records behind."""
+    """Start a group whose one member has a partition with a lag of three records."""
     topic = name_of("read")
     api.post(f"{api.v3}/topics", {"topic_name": topic}, 201)
     cluster = {"bootstrap.servers": rest_cluster.bootstrap, "log_level": 0}
@@ -58,7 +58,7 @@ def ask(api: Api, method: str, path: str, body: Any = None) -> Reply:
 
 
 def links_of(answer: Any) -> Iterator[str]:
-    """Every link that stands in an answer."""
+    """Yield every link in an answer."""
     if isinstance(answer, list):
         for one in answer:
             yield from links_of(one)
@@ -71,7 +71,7 @@ def links_of(answer: Any) -> Iterator[str]:
 
 
 def shape_of(path: str) -> str:
-    """A path without the names in it: links of one shape lead to one handler."""
+    """Return a path without the names in it: links of one shape lead to the same handler."""
     return re.sub(
         r"(clusters|brokers|topics|partitions|replicas|consumers|groups|lags|assignments|configs)/[^/]+",
         r"\1/*",
@@ -83,7 +83,7 @@ def test_every_link_leads_somewhere_and_keeps_its_prefix(api: Api, root: str, gr
     here = f"{root}{api.v3}"
     [lag] = ask(api, "GET", f"{here}/consumer-groups/{group}/lags").json["data"]
     topic = f"{here}/topics/{lag['topic_name']}"
-    # What is ours comes first: of those that others left, nothing is known.
+    # Our own topic comes first: the state of those of other tests is unknown.
     waiting = deque(
         [
             f"{here}/consumer-groups/{group}",
@@ -151,7 +151,7 @@ def test_a_topic_comes_and_goes_as_the_go_client_asks(api: Api, root: str) -> No
 
     assert (made.status, made.json["partitions_count"], made.json["replication_factor"]) == (201, 2, 2)
     assert [one["broker_id"] for one in replicas] == [2, 1]
-    # The command line compares these words, and these codes.
+    # The command line compares these texts and codes.
     assert (again.status, again.json) == (
         400,
         {"error_code": 40002, "message": f"Topic '{name}' already exists."},

@@ -1,4 +1,4 @@
-"""Commands as Confluent's quickstarts, its v2 reference and its example in Python have them, run as they are.
+"""Commands from Confluent's quickstarts, its v2 reference and its example in Python, run unchanged.
 
 Only the address and the id of the cluster are ours.
 """
@@ -22,7 +22,7 @@ V2, JSON, BINARY = (f"application/vnd.kafka.{kind}v2+json" for kind in ("", "jso
 class Shell:
     """Runs curl with the arguments of a line, in which REST and CLUSTER stand for those of a node.
 
-    Returns the status, and the JSON documents that came.
+    Returns the status, and the JSON documents of the answer.
     """
 
     def __init__(self, api: Api) -> None:
@@ -36,7 +36,7 @@ class Shell:
         return int(status), list(documents(content))
 
     def one(self, line: str, status: int = 200) -> Any:
-        """Run a command that is answered with one document, and return that."""
+        """Run a command whose answer is one document, and return that."""
         told, found = self(line)
         assert told == status, (told, found)
         [document] = found
@@ -47,7 +47,7 @@ class Shell:
 
 
 def documents(text: str) -> Iterator[Any]:
-    """The JSON documents in a text, one behind the other."""
+    """Yield the concatenated JSON documents of a text."""
     decoder = json.JSONDecoder()
     text = text.lstrip()
     while text:
@@ -182,7 +182,7 @@ def test_what_needs_a_schema_registry_is_refused_as_by_a_proxy_without_one(curl:
 
 
 def test_receipts_come_while_records_are_sent(curl: Shell) -> None:
-    """The example in Python: one connection that is written to and read from at once."""
+    """The example in Python: one connection on which requests are written while answers are read."""
     api = curl.api
     api.post(f"{api.v3}/topics", {"topic_name": "topic_1", "partitions_count": 1}, 201)
     place = urlsplit(api.url)

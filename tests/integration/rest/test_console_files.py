@@ -1,4 +1,4 @@
-"""The console's files as every node serves them."""
+"""The files of the console as every node serves them."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Logins to the console: the cookie, the token against forged requests, fixation, and how sessions end."""
+"""Logins to the console: the cookie, the token against forged requests, fixation, and the end of sessions."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ def nobody_has_failed(place: Place) -> None:
 
 
 class Login(NamedTuple):
-    """What a browser has after a login."""
+    """The cookie and the token of a browser after a login."""
 
     cookie: str
     attributes: str
@@ -87,7 +87,7 @@ def test_a_page_of_another_site_cannot_use_it(place: Place) -> None:
 
 
 def test_an_id_that_somebody_made_up_is_never_a_session(place: Place) -> None:
-    """Session fixation: what a browser brings along is neither taken nor kept by a login."""
+    """Session fixation: a login neither accepts nor keeps an id that the browser sends."""
     api = place.api(None)
     name = f"__Host-ottla-session-{place.node.broker.config.node_id}"
     chosen = f"{name}={'A' * 43}"

@@ -1,4 +1,4 @@
-"""Consumer groups of both protocols as Confluent's REST API tells of them."""
+"""Consumer groups of both protocols in Confluent's REST API."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -17,7 +17,7 @@ QUIET = {"log_level": 0}
 
 @pytest.fixture(scope="module")
 def topic(rest_cluster: Cluster) -> str:
-    """Two partitions with ten and three records."""
+    """Create two partitions with ten and three records."""
     name = name_of("read")
     admin = AdminClient({"bootstrap.servers": rest_cluster.bootstrap, **QUIET})
     admin.create_topics([NewTopic(name, 2, 3)])[name].result(TIMEOUT_S)
@@ -29,7 +29,7 @@ def topic(rest_cluster: Cluster) -> str:
 
 
 class Reader(NamedTuple):
-    """The only member of a group, which has both partitions and has committed 4 and 3."""
+    """The only member of a group: it has both partitions and has committed 4 and 3."""
 
     group_id: str
     protocol: str

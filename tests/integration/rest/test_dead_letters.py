@@ -1,4 +1,4 @@
-"""Dead letters over REST: listed, shown, and delivered again; written here as a broker writes them."""
+"""Dead letters over REST: listed, shown, and redelivered. The tests write them as a broker does."""
 
 import json
 import time
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 class Queue(NamedTuple):
-    """A topic, a share group of it, and the topic of the group's dead letters."""
+    """A topic, a share group that reads it, and the topic of the group's dead letters."""
 
     bootstrap: str
     topic: str
@@ -74,7 +74,7 @@ def send(
 
 
 def read(bootstrap: str, topic: str, partition: int, offset: int) -> tuple[Any, Any, Any]:
-    """Key, value and headers of one record."""
+    """Return the key, the value and the headers of one record."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "log_level": 0})
     consumer.assign([TopicPartition(topic, partition, offset)])
     message = consumer.poll(TIMEOUT_S)
@@ -85,7 +85,7 @@ def read(bootstrap: str, topic: str, partition: int, offset: int) -> tuple[Any, 
 
 @pytest.fixture(scope="module")
 def group(rest_cluster: Cluster) -> Iterator[str]:
-    """A share group that is there while the tests run."""
+    """Start a share group that exists while the tests run."""
     group = name_of("workers")
     topic = name_of("watched")
     admin = AdminClient({"bootstrap.servers": rest_cluster.bootstrap, "log_level": 0})
@@ -174,7 +174,7 @@ def test_a_letter_is_delivered_again_without_its_own_headers(api: Api, queue: Qu
         "failed": [],
     }
     assert read(queue.bootstrap, queue.topic, 1, 0) == (b"\x00\xff", b"work", [("trace", b"abc")])
-    assert len(api.get(f"{queue.path}?topic={queue.letters}")["letters"]) == 1  # it stays
+    assert len(api.get(f"{queue.path}?topic={queue.letters}")["letters"]) == 1  # the letter stays
 
 
 def test_a_note_is_delivered_from_its_origin(api: Api, queue: Queue) -> None:
@@ -230,7 +230,7 @@ def test_a_note_whose_record_is_gone_says_so(
 
 
 def test_a_letter_goes_where_the_caller_says_and_nowhere_else(api: Api, queue: Queue) -> None:
-    """Whoever may write to the dead-letter topic says what stands in its headers."""
+    """The headers of a letter are whatever a producer to the dead-letter topic has written."""
     astray = queue.write(0, topic="__consumer_offsets")
     mine = queue.write(0)
     other = queue.write(0, group="others")

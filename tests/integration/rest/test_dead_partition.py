@@ -1,6 +1,6 @@
-"""One partition has no leader: every route keeps its time, gives what it has, and none answers 500.
+"""One partition has no leader: every route keeps its time limit, returns what it has, and none answers 500.
 
-All routes of the table are walked, so that a new one is held to it, too.
+All routes of the table are called, so a new one is included automatically.
 """
 
 import json
@@ -28,11 +28,11 @@ from tests.integration.rest.conftest import TIMEOUT_S, Api, Reply, eventually
 pytestmark = [pytest.mark.slow]
 
 TOPIC, GROUP = "half-dead", "half-dead-group"
-READ_BY_A_GROUP: Final = "half-dead-too"  # left alone by the walks
+READ_BY_A_GROUP: Final = "half-dead-too"  # a topic that the tests of all routes leave alone
 DEAD_NODE: Final = 2
 DEAD, LED = 0, 1  # partitions
-LIMIT_S: Final = 3.0  # of each request; four at once share the machine with other tests
-MARGIN_S: Final = 8.0  # for a machine that has other work; a retry within a retry takes more than this
+LIMIT_S: Final = 3.0  # of each request; four requests at once share the machine with other tests
+MARGIN_S: Final = 8.0  # for a busy machine; a retry within a retry takes longer than this
 PLACES: Final = {
     "user_name": "ann",
     "topic_name": TOPIC,
@@ -95,7 +95,7 @@ BODIES: Final[Mapping[str, Any]] = {
     "resetGroup": {"to": "earliest", "topics": [{"topic": TOPIC}]},
     "deliverAgain": {"topic": TOPIC, "letters": [{"partition": DEAD, "offset": 0}]},
 }
-# The status of routes for which more is asked than "not 500".
+# The status of routes with a stricter condition than "not 500".
 STATUS: Final = {
     "readTopicRecords": 200,
     "readPartitionRecords": 503,
@@ -116,7 +116,7 @@ STATUS: Final = {
 }
 
 
-# The arguments of each command that takes a --timeout, its exit code, and what it says where that matters.
+# The arguments of each command that has --timeout, its exit code, and a part of its output that matters.
 COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
     "produce": ((TOPIC, "-p", str(DEAD)), 1, f"{TOPIC}-{DEAD} has no leader"),
     "consume": ((TOPIC, "--until-end"), 1, f"{TOPIC}-{DEAD} has no leader"),
@@ -173,7 +173,7 @@ COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
     "topic copy": ((TOPIC, "new-topic"), 1, f"{TOPIC}-{DEAD} has no leader"),
     "topic delete": (("new-topic",), 0, ""),
 }
-# It speaks of a process, and each answer of the doctor has its own time.
+# They are about a process, or, for the doctor, have a time limit per answer.
 NOT_WALKED: Final = {"hand-over", "quorum add", "doctor"}
 
 
@@ -187,7 +187,7 @@ class Walked(NamedTuple):
 
 @pytest.fixture(scope="module")
 def bereft() -> Iterator[Cluster]:
-    """A cluster that has lost a node, and with it the only replica of a partition."""
+    """Start a cluster that has lost a node, and with it the only replica of a partition."""
     with Cluster(nodes=3, rest=True) as cluster:
         api = Api(cluster.rest_urls[0], cluster.cluster_id)
         placed = [
@@ -207,13 +207,13 @@ def bereft() -> Iterator[Cluster]:
 
 @pytest.fixture
 def half_dead(bereft: Cluster) -> Api:
-    """The API of a node that is left."""
+    """Return the API of a node that is still up."""
     return Api(bereft.rest_urls[0], bereft.cluster_id)
 
 
 @pytest.fixture
 def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is shortened but the time of a record that no request gave a limit."""
+    """Shorten only the time limit of records in requests without a limit."""
     monkeypatch.setattr(record_sender, "DELIVERY_TIMEOUT_S", LIMIT_S)
 
 
@@ -263,7 +263,7 @@ def test_a_tail_gives_what_can_be_read_and_names_the_other_partition(
 def test_a_group_reads_the_other_partitions_and_picks_that_one_up_when_it_is_led_again(
     bereft: Cluster,
 ) -> None:
-    """The node comes back, and is killed again for the others."""
+    """The node comes back, and is killed again for the other tests."""
     member = start(bereft.bootstrap, "consume", READ_BY_A_GROUP, "-g", "waits", "--partitions", "-n", "2")
     assert member.stdout is not None and member.stderr is not None
     try:
@@ -283,7 +283,7 @@ def test_a_group_reads_the_other_partitions_and_picks_that_one_up_when_it_is_led
 
 
 def commands_with_a_timeout(command: Any, name: str = "") -> Iterator[str]:
-    """The names of all commands that take --timeout."""
+    """Yield the names of all commands that have --timeout."""
     if hasattr(command, "commands"):
         for word, one in command.commands.items():
             yield from commands_with_a_timeout(one, f"{name} {word}".strip())
@@ -319,7 +319,7 @@ def test_no_route_answers_500_or_takes_longer_than_it_was_given(half_dead: Api, 
     routes = [one for one in ALL_ROUTES if one.is_documented]
     asking = [one for one in routes if one.method == "GET"]
     changing = [one for one in routes if one.method == "POST"]
-    # Last what takes away what the others are asked about.
+    # Routes that delete what other routes need come last.
     ending = [one for one in routes if one.method not in ("GET", "POST")]
     ending.sort(key=lambda one: one.operation_id == "deleteKafkaTopic")
     unwritten = [

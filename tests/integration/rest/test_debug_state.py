@@ -1,4 +1,4 @@
-"""/debug/state tells what state machines hold: replicas, groups, transactions, the node."""
+"""/debug/state shows the state machines: replicas, groups, transactions, the node."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ def test_a_group_tells_of_its_members_and_a_transaction_of_its_state(
 
 
 def test_the_controller_alone_tells_whom_it_has_heard(apis: list[Api]) -> None:
-    """Sessions of brokers are soft state: they stand in no log and in no image."""
+    """Sessions of brokers are soft state, which no log and no image has."""
 
     def told() -> list[dict[str, Any]]:
         found = [api.get("/debug/state")["machines"][0]["state"]["controller"] for api in apis]

@@ -1,4 +1,4 @@
-"""Live tails, streams and requests that wait end soon after the login by which they were asked for."""
+"""Live tails, streams and waiting requests end soon after the login with which they began."""
 
 import http.client
 import json
@@ -26,7 +26,7 @@ from tests.integration.rest.conftest import Api, eventually
 from tests.integration.rest.test_rest_logins import PATIENT_S, Place, basic
 
 pytestmark = pytest.mark.slow
-BOUND_S: Final = 5.0  # docs/rest.md
+BOUND_S: Final = 5.0  # as docs/rest.md says
 TOPIC: Final = "watched"
 
 
@@ -49,10 +49,10 @@ def all_is_closed() -> Iterator[None]:
 
 
 class Reading:
-    """An answer that is read in a thread until it ends."""
+    """An answer that a thread reads to its end."""
 
     def __init__(self, connection: http.client.HTTPConnection) -> None:
-        """Read the answer to the request that was sent over a connection."""
+        """Read the answer to a request that was already sent over the connection."""
         self._connection, self._socket = connection, connection.sock
         self._answer = connection.getresponse()
         self.status = self._answer.status
@@ -81,7 +81,7 @@ class Reading:
         return not self.ended_s
 
     def ends_after(self, end: Callable[[], Any]) -> float:
-        """Return how many seconds after `end` it ended."""
+        """Return the seconds from `end` to the end of the answer."""
         end()
         ended_s = time.monotonic()
         self._thread.join(PATIENT_S)
@@ -127,7 +127,7 @@ def remove(place: Place, user: str) -> None:
 
 @pytest.fixture
 def eve(place: Place) -> Iterator[Api]:
-    """A user with a password of its own, who may read."""
+    """Create a user with its own password who may read."""
     place.grant("eve", AclOperation.READ, TOPIC)
     set_password(place, "eve", "first")
     api = place.api("eve", "first")

@@ -1,4 +1,4 @@
-"""A group in one answer."""
+"""A group with its members and lag in one answer."""
 
 from typing import Any
 

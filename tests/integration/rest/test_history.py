@@ -19,7 +19,7 @@ RECORD_BYTES = 1000
 
 @pytest.fixture(scope="module")
 def watched() -> Iterator[Cluster]:
-    """Three nodes that take a sample each second."""
+    """Start three nodes that take a sample each second."""
     with Cluster(3, rest=True, overrides={"ottla.history.interval.ms": "1000"}) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
         admin.create_topics([NewTopic(TOPIC, 3, 3)])[TOPIC].result(TIMEOUT_S)
@@ -39,7 +39,7 @@ def produce(cluster: Cluster, count: int, partitions: int = 3) -> None:
 
 
 def total(told: dict[str, Any], series: str) -> float:
-    """Return how much a rate is over all samples."""
+    """Return the sum of a rate over all samples."""
     return sum(one or 0 for one in told["series"][series]) * told["interval_ms"] / 1000
 
 

@@ -1,4 +1,4 @@
-"""Bytes that are no HTTP, bodies that never come, many connections: the others are served on."""
+"""Bytes that are not HTTP, bodies that never arrive, many connections: other clients are still served."""
 
 import selectors
 import socket
@@ -18,10 +18,10 @@ pytestmark = pytest.mark.slow
 
 
 def send(api: Api, content: bytes) -> bytes:
-    """What comes back for these bytes: the head of an answer, or nothing but the end of the connection."""
+    """Return the answer to these bytes: the head of a response, or nothing if the connection was closed."""
     parts = urlsplit(api.url)
     with socket.create_connection((str(parts.hostname), parts.port), timeout=TIMEOUT_S) as connection:
-        with suppress(ConnectionError):  # the answer may come, and the end with it, before all is sent
+        with suppress(ConnectionError):  # the answer, and the close, may come before all is sent
             connection.sendall(content)
         received = b""
         while b"\r\n\r\n" not in received and (piece := connection.recv(65536)):
@@ -85,7 +85,7 @@ def test_a_body_in_pieces_is_read_no_further_than_its_limit(api: Api) -> None:
 def test_bodies_that_come_at_once_have_so_much_memory_together(
     rest_cluster: Cluster, api: Api, path: str
 ) -> None:
-    """A document without an end on each connection, as much as a body may have."""
+    """An incomplete document on each connection, as large as a body may be."""
     topic = create(rest_cluster)
     parts = urlsplit(api.url)
     head = (
@@ -99,7 +99,7 @@ def test_bodies_that_come_at_once_have_so_much_memory_together(
             sender = stack.enter_context(socket.create_connection(address, timeout=TIMEOUT_S))
             watched.register(sender, selectors.EVENT_READ)
             sender.sendall(head.encode() + b'{"topic_name": "' + b"x" * 9 * 2**20)
-        # Whichever comes when there is no room any more; it is refused before its time is over.
+        # The one that arrives when there is no room any more; it is refused before its time is over.
         received = b""
         while (
             b'{"error_code":429,"message":"Too many request bodies are being received; try again later."}'
@@ -136,7 +136,7 @@ def test_paths_that_lead_up_lead_nowhere(api: Api) -> None:
 
 
 def connect(api: Api, *, receive_bytes: int | None = None) -> socket.socket:
-    """A connection, which the kernel keeps little for if that is said."""
+    """Open a connection, with a small receive buffer in the kernel if a size is given."""
     parts = urlsplit(api.url)
     connection = socket.socket(socket.AF_INET)
     if receive_bytes is not None:
@@ -156,7 +156,7 @@ def test_connections_that_ask_nothing_keep_nobody_out(api: Api, monkeypatch: pyt
         for path in ("/healthz", "/readyz", "/v3/clusters"):
             assert api.get(path)
 
-        assert silent[0].recv(1) == b""  # it was the first that was silent
+        assert silent[0].recv(1) == b""  # the one that was idle for longest
 
 
 def test_a_body_that_does_not_come_keeps_nobody_out(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +178,7 @@ def test_who_does_not_read_is_cut_off(api: Api, monkeypatch: pytest.MonkeyPatch)
 
 
 def _is_reset(connection: socket.socket) -> bool:
-    """Whether the other end is gone, though what it had sent was not read."""
+    """Return True if the peer has reset the connection, even if data of it is unread."""
     try:
         connection.sendall(b"GET /healthz HTTP/1.1\r\n")
     except ConnectionError:
@@ -196,11 +196,11 @@ def test_a_page_for_which_there_is_no_more_room_ends_early(
     pages: list[dict[str, Any]] = []
     with connect(api, receive_bytes=4096) as deaf:
         deaf.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
-        # Twice what is leaving, and room for some records beside.
+        # Twice the answers being sent, plus room for some records.
         held_bytes = len(api.ask("GET", "/openapi.json").content)
         limit = property(lambda room: held_bytes + 30_000, lambda room, limit_bytes: None)
         monkeypatch.setattr(answer_room.AnswerRoom, "limit_bytes", limit, raising=False)
-        monkeypatch.setattr(answer_room, "MIN_LEAVING_S", 1e9)  # however slow the machine is
+        monkeypatch.setattr(answer_room, "MIN_LEAVING_S", 1e9)  # on a machine of any speed
 
         def has_ended_early() -> bool:
             pages[:] = [api.get(f"{api.v3}/topics/{topic}/records?timeout_ms=20000")]
@@ -258,13 +258,13 @@ def _head(api: Api, path: str, length: str) -> bytes:
 
 def test_connections_beyond_the_limit_are_closed(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 0)
-    refused = send(api, b"")  # a request could come after the end, which resets the connection
+    refused = send(api, b"")  # a request could arrive after the close, which resets the connection
     monkeypatch.undo()
 
     assert refused == b"" and api.get("/v3/clusters")["data"]
 
 
-# ---- what fails on our side ----------------------------------------------------------------------
+# ---- failures of the node ------------------------------------------------------------------------
 
 
 def test_a_producer_that_fails_begins_anew_and_tells_who_waits(

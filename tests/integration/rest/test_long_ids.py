@@ -1,4 +1,4 @@
-"""Ids in paths that are longer than any id may be: each route says so, before anything is asked for them."""
+"""Ids in paths that exceed the limit of ids: each route rejects them before it asks the cluster."""
 
 import re
 from typing import Final
@@ -11,8 +11,8 @@ from tests.integration.rest.conftest import Api
 
 pytestmark = pytest.mark.slow
 LONGEST: Final = 1_024
-# Of groups and transactions there may be some with longer ids from before there was a limit: these are shown
-# and taken away, so their ids are looked for.
+# Groups and transactions with longer ids may exist from before there was a limit: they can be shown and
+# deleted, so their ids are accepted in these paths.
 MAY_BE_OLD: Final = ("group_id", "consumer_group_id", "transactional_id")
 CASES: Final = [
     pytest.param(route, name, id=f"{route.operation_id}-{name}")
@@ -23,7 +23,7 @@ CASES: Final = [
 
 
 def path_of(api: Api, route: Route, name: str, text: str) -> str:
-    """The path of a route with a text for one parameter, and short ones for the others."""
+    """Return the path of a route with a text for one parameter, and short ones for the others."""
     others = {"cluster_id": api.cluster_id, name: text}
     return re.sub(r"{(\w+)}", lambda found: others.get(found[1], "1"), route.path)
 

@@ -1,4 +1,6 @@
-"""What a Prometheus scrapes of three nodes: it is what happened, sums are right, all of it can be read."""
+"""The metrics of three nodes for Prometheus: they match what happened, sums add up, and promtool can read
+them.
+"""
 
 import re
 import shutil
@@ -22,7 +24,7 @@ from tests.share_polls import poll
 pytestmark = pytest.mark.slow
 
 RECORDS = 60
-# Names and labels that others have given; promtool would have them otherwise.
+# Names and labels that Kafka or others have chosen, of which promtool complains.
 KNOWN_LINTS = re.compile(
     r"(kafka_consumergroup_\w+|kminion_\w+) .*_sum\" suffix"
     r"|kafka_\w+ .*_count\" suffix"
@@ -32,7 +34,7 @@ KNOWN_LINTS = re.compile(
 
 
 def scrape(api: Api) -> dict[str, float]:
-    """NAME{label=value,...} -> value."""
+    """Return the metrics as NAME{label=value,...} -> value."""
     reply = api.ask("GET", "/metrics")
     assert reply.status == 200, reply.content[:500]
     assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")
@@ -44,13 +46,13 @@ def scrape(api: Api) -> dict[str, float]:
 
 
 def added(apis: list[Api], name: str) -> float:
-    """The sum over all nodes, as a dashboard takes it."""
+    """Return the sum over all nodes, as a dashboard does."""
     return sum(scrape(api).get(name, 0.0) for api in apis)
 
 
 @pytest.fixture(scope="module")
 def busy(rest_cluster: Cluster) -> Iterator[dict[str, Any]]:
-    """A topic with records, and a group that has read some of them."""
+    """Create a topic with records, and a group that has read some of them."""
     topic, group = name_of("orders"), name_of("readers")
     settings = {"bootstrap.servers": rest_cluster.bootstrap}
     admin = AdminClient(settings)
@@ -59,7 +61,7 @@ def busy(rest_cluster: Cluster) -> Iterator[dict[str, Any]]:
     for number in range(RECORDS):
         producer.produce(topic, b"x" * 50, partition=number % 3)
     assert producer.flush(30) == 0
-    # Else it would commit the rest by itself, after five seconds.
+    # Otherwise it would commit the rest by itself after five seconds.
     reading = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
     consumer = Consumer({**settings, **reading})
     consumer.assign([TopicPartition(topic, index, 0) for index in range(3)])
@@ -92,7 +94,8 @@ def test_requests_are_counted_by_api_and_version(apis: list[Api], busy: dict[str
     assert total("kafka_network_requestmetrics_requests_total{request=Produce,") >= 3
     assert total("kafka_network_requestmetrics_requests_total{request=FetchFollower,") >= 3
     assert total("kafka_network_requestmetrics_totaltimems_count{request=Produce}") >= 3
-    # Of the last minutes, in which an earlier scrape may lie: what goes on all the time.
+    # Quantiles are of the last minutes, so requests before the test count: take one that is sent all the
+    # time.
     assert total("kafka_network_requestmetrics_totaltimems{quantile=0.99,request=FetchFollower}") > 0
 
 
@@ -103,7 +106,7 @@ def test_each_partition_is_told_by_its_leader_alone(apis: list[Api], busy: dict[
         assert added(apis, f"kafka_topic_partition_current_offset{name}") == RECORDS / 3
         assert added(apis, f"kafka_topic_partition_in_sync_replica{name}") == 3
         assert added(apis, f"kafka_cluster_partition_underreplicated{name}") == 0
-        # As with Apache Kafka, each replica tells of its own log.
+        # As with Apache Kafka, each replica has metrics of its own log.
         assert eventually(lambda name=name: added(apis, f"kafka_log_log_logendoffset{name}") == RECORDS)  # type: ignore[misc]
     assert added(apis, f"kafka_topic_partitions{{topic={busy['topic']}}}") == 3
     assert added(apis, "kafka_brokers{}") == 3
@@ -180,7 +183,7 @@ def test_an_idle_node_tells_fewer_than_a_thousand_samples_and_the_rest_when_aske
     def buckets_of(samples: list[Sample]) -> set[str]:
         return {one.labels["le"] for one in samples if one.name == "ottla_request_duration_seconds_bucket"}
 
-    # As Kafka's defaults; embedded clusters have fewer.
+    # Kafka's defaults; embedded clusters have fewer partitions.
     internal = {
         "offsets.topic.num.partitions": "50",
         "transaction.state.log.num.partitions": "50",
@@ -294,7 +297,7 @@ def test_what_clients_push_is_scraped_of_the_node_that_they_push_to(
         assert answer.responses[0].error_code == 0
 
     def pushed() -> dict[str, set[str]]:
-        """The metrics of each of our clients, by type."""
+        """Return the metrics that each type of our clients pushes."""
         found: dict[str, set[str]] = {}
         for api in apis:
             for key in scrape(api):

@@ -1,4 +1,6 @@
-"""The dashboard and the alerts of k8s/monitoring: nodes tell what they ask for, promtool can read them."""
+"""The dashboard and the alerts of k8s/monitoring: nodes have the metrics they use, and promtool can read
+them.
+"""
 
 import json
 import re
@@ -31,12 +33,12 @@ needs_promtool = pytest.mark.skipif(
 
 
 def selectors(expression: str) -> list[tuple[str, set[str]]]:
-    """The metrics that an expression names, each with the labels that it is asked by."""
+    """Return the metrics in an expression, each with the labels that it uses."""
     return [(name, set(LABEL.findall(labels))) for name, labels in METRIC.findall(expression)]
 
 
 def expressions() -> Iterator[tuple[str, str]]:
-    """(where it stands, expression) of the dashboard and the alerts."""
+    """Yield the place and the text of each expression in the dashboard and the alerts."""
     dashboard = json.loads((MONITORING / "dashboard.json").read_text())
     for panel in dashboard["panels"]:
         for target in panel.get("targets", ()):
@@ -53,7 +55,7 @@ def expressions() -> Iterator[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def told(rest_cluster: Cluster, apis: list[Api]) -> dict[str, set[str]]:
-    """Every name that three nodes tell after some traffic, with its labels."""
+    """Return every metric that three nodes have after some traffic, with its labels."""
     topic, group = name_of("monitored"), name_of("monitors")
     settings: dict[str, Any] = {"bootstrap.servers": rest_cluster.bootstrap}
     admin = AdminClient(settings)
@@ -62,7 +64,7 @@ def told(rest_cluster: Cluster, apis: list[Api]) -> dict[str, set[str]]:
     producer.produce(topic, b"x")
     assert producer.flush(30) == 0
     consumer = Consumer({**settings, "group.id": group, "auto.offset.reset": "earliest"})
-    consumer.assign([TopicPartition(topic, 0, 99)])  # there is no such offset: an error to count
+    consumer.assign([TopicPartition(topic, 0, 99)])  # there is no such offset: the error is counted
     assert eventually(lambda: (one := consumer.poll(1.0)) and not one.error())
     consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
     consumer.close()
@@ -76,7 +78,7 @@ def told(rest_cluster: Cluster, apis: list[Api]) -> dict[str, set[str]]:
 
 
 def _reject_a_record(apis: list[Api], bootstrap: str, topic: str) -> None:
-    """Have a share group reject a record whose dead letter has no topic."""
+    """Make a share group reject a record when its dead-letter topic does not exist."""
     group = name_of("workers")
     changes = {"share.auto.offset.reset": "earliest", DEAD_LETTER_TOPIC: name_of("dlq.missing")}
     configs = [{"name": name, "value": value} for name, value in changes.items()]

@@ -1,4 +1,4 @@
-"""Replicas that move, brokers that leave, and what only force can mend: four nodes, three of which vote."""
+"""Moves of replicas, decommissioned brokers, and forced recovery: four nodes, three of which vote."""
 
 from collections.abc import Iterator
 
@@ -17,21 +17,21 @@ RECORDS, RECORD_BYTES = 40, 50_000
 
 @pytest.fixture(scope="module")
 def four() -> Iterator[Cluster]:
-    """Four nodes; the last one is no voter, and each test leaves it running."""
+    """Start four nodes; the last one is no voter, and each test leaves it running."""
     with Cluster(nodes=4, rest=True) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def api(four: Cluster) -> Api:
-    """The API of a node that is never stopped."""
+    """Return the API of a node that is never stopped."""
     url = four.rest_url(0)
     assert url is not None
     return Api(url, four.cluster_id)
 
 
 def create(cluster: Cluster, name: str, replicas: str, *configs: str) -> None:
-    """A topic with one partition on these brokers."""
+    """Create a topic with one partition on these brokers."""
     settings = [word for config in configs for word in ("-c", config)]
     count = str(replicas.count(",") + 1)
     command_line.ottla(cluster.bootstrap, "topic", "create", name, "-r", count, *settings)
@@ -109,7 +109,7 @@ def test_only_an_unclean_election_helps_who_lost_all_in_sync(four: Cluster, api:
 
     four.kill(1)
     eventually(lambda: place in trouble(api, "under_replicated"), "one replica is missed")
-    fill(four, topic)  # which the dead replica has not
+    fill(four, topic)  # these records are missing on the dead replica
     four.kill(3)
     eventually(lambda: place in trouble(api, "leaderless"), "nobody leads it")
     hopeless = place in trouble(api, "unclean")

@@ -1,4 +1,4 @@
-"""The newest N records of a topic, over markers of transactions and what was aborted."""
+"""The newest N records of a topic, across transaction markers and aborted records."""
 
 import json
 import random
@@ -22,7 +22,7 @@ TRANSACTIONS = 40
 
 @pytest.fixture(scope="module")
 def written(rest_cluster: Cluster) -> tuple[str, dict[str, list[list[str]]]]:
-    """A topic, and the records of each partition that readers of either isolation see, oldest first."""
+    """Yield a topic, and the records of each partition for readers of each isolation level, oldest first."""
     topic, chance = name_of("newest"), random.Random(14)
     settings = {"bootstrap.servers": rest_cluster.bootstrap}
     admin = AdminClient(settings)
@@ -34,7 +34,7 @@ def written(rest_cluster: Cluster) -> tuple[str, dict[str, list[list[str]]]]:
     producer = Producer({**settings, "transactional.id": f"newest-{uuid.uuid4()}", "linger.ms": 0})
     producer.init_transactions()
     for number in range(TRANSACTIONS):
-        # Now and then a run of aborted ones, longer than the first windows.
+        # Sometimes a run of aborted ones, longer than the first search windows.
         is_aborted = chance.random() < 0.3 or 20 <= number < 30
         producer.begin_transaction()
         for index in range(chance.randrange(1, 4)):

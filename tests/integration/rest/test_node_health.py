@@ -1,4 +1,4 @@
-"""What the probes and the health overview say while nodes die, hang and come back."""
+"""The probes and the health overview while nodes die, hang and come back."""
 
 import http.client
 import socket
@@ -17,13 +17,13 @@ from tests.integration.embedded_broker import EmbeddedBroker
 from tests.integration.rest.conftest import Api, Reply, eventually
 
 pytestmark = pytest.mark.slow
-HANGS_S = 30.0  # if nobody ends it sooner
+HANGS_S = 30.0  # unless the test ends it sooner
 SESSION = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "300"}
 
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[Cluster]:
-    """Three nodes that are killed and started again; each test has them all run at its end."""
+    """Three nodes that are killed and restarted; each test leaves all of them running."""
     with Cluster(nodes=3, rest=True, overrides=SESSION) as cluster:
         command_line.ottla(
             cluster.bootstrap, "topic", "create", "held", "-p", "6", "-r", "3", "-c", "min.insync.replicas=2"
@@ -36,14 +36,14 @@ def probe(cluster: Cluster, node_id: int, path: str) -> Reply:
 
 
 def api_of(cluster: Cluster, node_id: int) -> Api:
-    """The API of a node that may have started anew, on another port."""
+    """Return the API of a node, which may have restarted on another port."""
     url = cluster.rest_url(node_id)
     assert url is not None, f"node {node_id} has no REST API now"
     return Api(url, cluster.cluster_id)
 
 
 def health(api: Api) -> Any:
-    """The overview; None while nobody can tell, as between two controllers."""
+    """Return the overview, or None while it has no answer, for example between two controllers."""
     reply = api.ask("GET", "/v1/health?limit=2")
     return reply.json if reply.status == 200 else None
 
@@ -54,7 +54,7 @@ def is_healthy(api: Api) -> bool:
 
 
 def what_misses_a_node(api: Api, node_id: int) -> Any:
-    """The overview once every replica of a node is missed, and others lead in its place."""
+    """Return the overview once no replica of a node is in sync and other nodes lead in its place."""
     found = health(api)
     if found is None or found["brokers"][node_id]["state"] != "fenced" or found["leaderless"]["count"]:
         return None
@@ -62,7 +62,7 @@ def what_misses_a_node(api: Api, node_id: int) -> Any:
 
 
 def not_ready_because(cluster: Cluster, node_id: int, word: str) -> Reply | None:
-    """What /readyz says when it names this reason; a busy machine may have others for a moment."""
+    """Return the answer of /readyz once it has this reason; a busy machine may have others for a moment."""
     reply = probe(cluster, node_id, "/readyz")
     return reply if reply.status == 503 and word in reply.json["message"] else None
 
@@ -269,7 +269,7 @@ def test_clients_behind_a_trusted_proxy_have_a_share_each(embedded: Callable[...
         connection.request("GET", f"{api.v3}/topics/tailed/records", headers=headers)
         answer = connection.getresponse()
         if answer.status == 200:
-            answer.readline()  # it has its place
+            answer.readline()  # it holds a slot
         return answer.status, answer.headers.get("Retry-After")
 
     told = [tail_for(client) for client in ("192.0.2.1", "192.0.2.1", "192.0.2.2")]

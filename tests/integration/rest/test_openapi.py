@@ -1,7 +1,7 @@
-"""The OpenAPI document held against a node that runs: schemathesis asks for all that it tells of.
+"""The OpenAPI document compared with a running node: schemathesis sends requests for all of its operations.
 
-A cluster of its own, of one node, since what is asked for deletes, drains and moves. Where a path names a
-thing it names one that is there, or else nearly all answers would be that it is not.
+The cluster is a separate one of one node, since the requests delete, drain and move. A path has names that
+exist, since otherwise nearly all answers would be 404.
 """
 
 import re
@@ -71,7 +71,7 @@ parameters."path.instance" = "missing"
 
 @pytest.fixture
 def alone() -> Iterator[Api]:
-    """The API of a node with a topic, and a group that has committed."""
+    """Start a node with a topic, and a group that has committed; return its API."""
     with Cluster(nodes=1, rest=True, overrides={"auto.create.topics.enable": "false"}) as cluster:
         api = Api(cluster.rest_urls[0], cluster.cluster_id)
         api.post(f"{api.v3}/topics", {"topic_name": TOPIC, "partitions_count": 2}, 201)
@@ -102,7 +102,7 @@ def test_the_node_does_what_its_document_says(alone: Api, tmp_path: Path, is_tho
         timeout=1_800,
     )
 
-    # schemathesis takes the document itself as read.
+    # schemathesis does not check the document itself.
     paths = alone.get("/openapi.json")["paths"].items()
     operations = sum(len(one) for path, one in paths if path != "/openapi.json")
     assert run.returncode == 0, run.stdout[-20_000:]

@@ -1,4 +1,4 @@
-"""What operators do over REST, against three nodes that stay as they are."""
+"""Operations of administrators over REST, on three nodes that stay as they are."""
 
 import time
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def topic(rest_cluster: Cluster) -> Iterator[str]:
-    """Three partitions on all nodes, with ten records each."""
+    """Create three partitions on all nodes, with ten records each."""
     name = name_of("operated")
     command_line.ottla(rest_cluster.bootstrap, "topic", "create", name, "-p", "3", "-r", "3")
     producer = Producer({"bootstrap.servers": rest_cluster.bootstrap})
@@ -28,7 +28,7 @@ def topic(rest_cluster: Cluster) -> Iterator[str]:
 
 
 def group_at(cluster: Cluster, topic: str, offset: int) -> str:
-    """A group without members that has read the first partition so far."""
+    """Return a group without members that has committed this offset of the first partition."""
     name = name_of("group")
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": name})
     consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
@@ -148,7 +148,7 @@ def test_a_broker_is_drained_of_leaders_and_gets_its_share_back(
     api, drained = apis[0], 2
     eventually(lambda: api.get("/v1/health")["is_healthy"], "all is in sync")
 
-    # A replica that was just made is not in sync yet: then who drains asks again.
+    # A replica that was just created is not in sync yet: the drain has to be repeated.
     moved = eventually(lambda: drain_of(api, drained), "what can be led elsewhere is")
     eventually(lambda: drained not in leaders(rest_cluster, topic), "all nodes have heard")
     told = api.get(f"/v1/brokers/{drained}/drain")
@@ -157,7 +157,7 @@ def test_a_broker_is_drained_of_leaders_and_gets_its_share_back(
     still = leaders(rest_cluster, topic)
     back = api.delete(f"/v1/brokers/{drained}/drain", 200)
 
-    # Other tests may have left topics of one replica, or of which one alone is in sync.
+    # Other tests may have left topics with one replica, or with only one in sync.
     kept = len(moved["kept"])
     assert topic not in [one["topic"] for one in moved["kept"]]
     assert told == told | {"broker_id": drained, "leads": kept, "is_drained": kept == 0}
@@ -168,7 +168,7 @@ def test_a_broker_is_drained_of_leaders_and_gets_its_share_back(
 
 
 def drain_of(api: Api, broker: int) -> Any:
-    """The answer of a drain after which the broker leads nothing that another could."""
+    """Return the answer of a drain once the broker leads no partition that another could lead."""
     moved = api.post(f"/v1/brokers/{broker}/drain")
     leads = api.get(f"/v1/brokers/{broker}/drain")["leads"]
     return moved if moved["failed"] == [] and leads == len(moved["kept"]) else None

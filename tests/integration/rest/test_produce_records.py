@@ -1,4 +1,4 @@
-"""Records into topics through the REST API, as Confluent's clients send them."""
+"""Producing records through the REST API, as Confluent's clients do."""
 
 import http.client
 import json
@@ -21,7 +21,7 @@ QUIET = {"log_level": 0}
 
 
 def create(cluster: Cluster, *, partitions: int = 1, replicas: int = 3, **configs: str) -> str:
-    """A new topic that every node knows, with a leader for each partition."""
+    """Create a topic that every node knows, with a leader for each partition."""
     name = name_of("records")
     config = {key.replace("_", "."): value for key, value in configs.items()}
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **QUIET})
@@ -35,7 +35,7 @@ def create(cluster: Cluster, *, partitions: int = 1, replicas: int = 3, **config
 
 
 def stored(cluster: Cluster, topic: str, count: int) -> list[Any]:
-    """The first `count` records of partition 0, as another client reads them."""
+    """Return the first `count` records of partition 0, as another client reads them."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "none", **QUIET})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
@@ -51,7 +51,7 @@ def text(value: str) -> dict[str, str]:
 
 
 def reports(api: Api, topic: str, *documents: Any, between: str = "") -> list[Any]:
-    """The reports of one request with these documents."""
+    """Return the reports of one request with these documents."""
     content = between.join(json.dumps(one) for one in documents).encode()
     reply = api.ask("POST", f"{api.v3}/topics/{topic}/records", content=content)
     assert reply.status == 200, reply.content
@@ -237,7 +237,7 @@ def test_one_record_that_the_topic_refuses_does_not_keep_its_batch_out(
 ) -> None:
     topic = create(rest_cluster, cleanup_policy="compact")
     entries: list[dict[str, Any]] = [{"id": f"{number}", "key": text(f"{number}")} for number in range(9)]
-    del entries[4]["key"]  # a compacted topic takes no record without a key
+    del entries[4]["key"]  # a compacted topic rejects records without a key
 
     body = api.post(f"{api.v3}/topics/{topic}/records:batch", {"entries": entries}, 207)
 
@@ -250,7 +250,7 @@ def test_one_record_that_the_topic_refuses_does_not_keep_its_batch_out(
 
 @contextmanager
 def stream(api: Api, topic: str) -> Iterator[tuple[socket.socket, http.client.HTTPResponse]]:
-    """A request whose body is sent piece by piece; the answer is read meanwhile."""
+    """Open a request whose body is sent piece by piece, while its answer is read."""
     parts = urlsplit(api.url)
     with socket.create_connection((str(parts.hostname), parts.port or 0), timeout=TIMEOUT_S) as connection:
         head = [
@@ -265,7 +265,7 @@ def stream(api: Api, topic: str) -> Iterator[tuple[socket.socket, http.client.HT
 
 
 def send(connection: socket.socket, content: bytes) -> None:
-    """One chunk; an empty one is the end."""
+    """Send one chunk; an empty one is the end."""
     connection.sendall(b"%x\r\n%b\r\n" % (len(content), content))
 
 
@@ -299,7 +299,7 @@ def test_a_document_that_never_ends_is_cut(rest_cluster: Cluster, api: Api) -> N
         try:
             for _ in range(1000):
                 send(connection, piece)
-        except OSError:  # it is not read any more
+        except OSError:  # the node no longer reads it
             pass
         report = json.loads(response.readline())
 
@@ -313,10 +313,10 @@ def test_a_sender_that_reads_no_reports_is_not_read_for_ever(rest_cluster: Clust
 
     with stream(api, topic) as (connection, _):
         connection.settimeout(2)
-        with pytest.raises(OSError):  # it waits, or is closed by now
+        with pytest.raises(OSError):  # the node waits, or has closed the connection
             for _ in range(10_000):
                 send(connection, documents)
-    # The node is well: others are answered.
+    # Other clients are still served.
     assert reports(api, topic, {})[0]["error_code"] == 200
 
 

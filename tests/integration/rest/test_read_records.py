@@ -1,4 +1,4 @@
-"""Records out of topics through the REST API: pages, filters, forms, and a live tail."""
+"""Reading records through the REST API: pages, filters, formats, and a live tail."""
 
 import asyncio
 import http.client
@@ -26,7 +26,7 @@ LETTERS = "abcdefghij"
 
 
 def produce(cluster: Cluster, topic: str, *values: Any, partition: int = 0, **settings: Any) -> None:
-    """Each value a second after the one before, from 1000 s after 1970 on."""
+    """Produce values with timestamps one second apart, from 1000 s after 1970 on."""
     given = {key.replace("_", "."): value for key, value in settings.items()}
     producer = Producer({"bootstrap.servers": cluster.bootstrap, **given, **QUIET})
     for number, value in enumerate(values):
@@ -36,7 +36,7 @@ def produce(cluster: Cluster, topic: str, *values: Any, partition: int = 0, **se
 
 @pytest.fixture(scope="module")
 def letters(rest_cluster: Cluster) -> str:
-    """A topic of one partition with a letter at each offset from 0 to 9."""
+    """Create a topic of one partition with a letter at each offset from 0 to 9."""
     topic = create(rest_cluster)
     produce(rest_cluster, topic, *LETTERS)
     return topic
@@ -262,7 +262,7 @@ class Tail:
         self._response = response
 
     def next(self) -> Event:
-        """The next event, or what stands in its place: a comment, or an id alone."""
+        """Return the next event, or a comment or an id that stands alone."""
         fields = {"event": "", "id": "", "data": "null"}
         while line := self._response.readline().decode().rstrip("\n"):
             name, _, value = line.partition(": ")
@@ -272,7 +272,7 @@ class Tail:
 
 @contextmanager
 def tail(api: Api, topic: str, query: str = "", **headers: str) -> Iterator[Tail]:
-    """A live tail whose first place has been told."""
+    """Open a live tail, and wait for its first cursor."""
     parts = urlsplit(api.url)
     connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=TIMEOUT_S)
     given = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -290,7 +290,7 @@ def tail(api: Api, topic: str, query: str = "", **headers: str) -> Iterator[Tail
 
 
 def next_record(events: Tail) -> Event:
-    """A slow machine may have a heartbeat before it."""
+    """Return the next record; on a slow machine a heartbeat may come before it."""
     while (one := events.next()).kind != "record":
         pass
     return one
@@ -389,7 +389,7 @@ def test_an_address_has_so_many_tails_and_no_more(
     most = parse_config({}).ottla_rest_tails_max_per_address
     monkeypatch.setattr(read_records, "HEARTBEAT_S", 0.1)
 
-    for _ in range(2):  # who goes leaves a place
+    for _ in range(2):  # a client that disconnects frees its slot
         with ExitStack() as opened:
             for _ in range(most):
                 eventually(lambda opened=opened: opened.enter_context(status_of_tail(api, letters)) == 200)
@@ -434,7 +434,7 @@ SSE = {"Accept": "text/event-stream"}
 
 @contextmanager
 def status_of_tail(api: Api, topic: str) -> Iterator[int]:
-    """A tail may be open or refused."""
+    """Yield the status of a tail, which may be open or refused."""
     parts = urlsplit(api.url)
     connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=TIMEOUT_S)
     connection.request("GET", f"{api.v3}/topics/{topic}/records", headers=SSE)

@@ -1,4 +1,4 @@
-"""A record that a member rejects is a dead letter over REST, and comes back when it is delivered again."""
+"""A record that a member rejects is a dead letter over REST, and returns to its topic by redelivery."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Logins to the REST API, and that each request has the rights of its caller and of nobody else."""
+"""Logins to the REST API: each request has exactly the rights of its caller."""
 
 import base64
 import http.client
@@ -106,14 +106,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 @pytest.fixture(autouse=True)
 def nobody_has_failed(place: Place) -> None:
-    """All tests come from one address."""
+    """Reset the failures: all tests come from one address."""
     place.node.broker.base.failed_logins._of.clear()
     server = place.node.broker.rest._server
     assert server is not None
     server._authentication._waits._of.clear()
 
 
-# ---- who asks ----------------------------------------------------------------------------------------------
+# ---- authentication ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_certificate_names_its_caller(place: Place) -> None:
     assert place.api(None, certificate="42").ask("GET", "/healthz").status == 200
 
 
-# ---- what they may do --------------------------------------------------------------------------------------
+# ---- authorization -----------------------------------------------------------------------------------------
 
 
 def test_each_caller_sees_and_does_what_its_acls_allow(place: Place) -> None:
@@ -292,7 +292,7 @@ def test_changes_of_the_cluster_are_judged_by_acls(place: Place) -> None:
 
 
 def test_no_client_of_kafka_acts_for_somebody(place: Place) -> None:
-    """It is told nothing but that it has not proven to be a node."""
+    """The error says only that the client has not proven to be a node."""
     host, _, port = place.node.bootstrap.partition(":")
     with socket.create_connection((host, int(port)), timeout=PATIENT_S) as stranger:
         hello = ActForRequest(
@@ -431,7 +431,7 @@ def test_a_client_that_is_connected_is_not_locked_out_by_others_at_its_address(p
     guesses = [place.api("ann", f"wrong-{number}").ask("GET", "/v3/clusters").status for number in range(8)]
 
     assert before == 200 and guesses[-1] == 429
-    assert place.api("ann").ask("GET", "/v3/clusters").status == 429  # whoever connects anew
+    assert place.api("ann").ask("GET", "/v3/clusters").status == 429  # a new connection
     assert asked("ann", USERS["ann"]) == 200
     assert (
         asked("ann", "wrong") == 429
@@ -484,7 +484,7 @@ def test_no_password_is_logged_or_told(place: Place, caplog: pytest.LogCaptureFi
 def test_guesses_from_very_many_addresses_are_bounded_and_lock_nobody_out(
     embedded: Callable[..., EmbeddedBroker], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A trusted proxy says from which addresses they come."""
+    """A trusted proxy forwards for these addresses."""
     monkeypatch.setattr(login_waits, "STRANGERS_BURST", 40)
     monkeypatch.setattr(login_waits, "STRANGERS_PER_SECOND", 0.001)
     node = embedded(
@@ -539,8 +539,8 @@ def test_each_login_that_fails_is_told_without_its_password(
 
 
 def counts_of(place: Place) -> dict[str, int]:
-    """Return the counts of logins to the REST API, by what is counted."""
-    time.sleep(1.1)  # an answer is kept for a second
+    """Return the counts of logins to the REST API by metric."""
+    time.sleep(1.1)  # the metrics are cached for a second
     found: dict[str, int] = {}
     prefix = "kafka_server_socket_server_metrics_"
     for line in place.api("admin").ask("GET", "/metrics").content.decode().splitlines():
@@ -563,7 +563,7 @@ def test_logins_failures_and_lock_outs_are_counted(place: Place) -> None:
     after = counts_of(place)
 
     grown = {name: after[name] - before[name] for name in after}
-    # Each question of these tests is a connection; the last one is that which asks for the metrics.
+    # Each request of these tests is a connection; the last one is for the metrics themselves.
     assert grown["successful_authentication"] == 3
     assert grown["failed_authentication"] == login_waits.FREE
     assert (grown["user"], grown["address"], grown["node"]) == (1, 0, 0)

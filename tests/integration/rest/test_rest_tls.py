@@ -1,4 +1,4 @@
-"""The REST API over TLS: its certificate, those of clients, new ones, and handshakes that never end."""
+"""The REST API over TLS: its certificate, client certificates, renewal, and handshakes that never end."""
 
 import http.client
 import socket
@@ -23,7 +23,7 @@ MAX_HANDSHAKES = 8
 
 
 class Certificates:
-    """An authority, and certificates of it in files."""
+    """A CA, and certificates of it in files."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -40,7 +40,7 @@ class Certificates:
         return path
 
     def context(self, name: str | None = None) -> ssl.SSLContext:
-        """Return what a client needs; `name` is the certificate that it shows."""
+        """Return the context of a client; `name` is the certificate that it sends."""
         context = ssl.create_default_context(cafile=str(self.home / "ca.pem"))
         if name is not None:
             context.load_cert_chain(self.issue(name))
@@ -73,7 +73,7 @@ def api_of(node: EmbeddedBroker, certificates: Certificates, name: str | None = 
 
 
 def shown(node: EmbeddedBroker, certificates: Certificates) -> bytes | None:
-    """Return the certificate that the node shows to a new connection."""
+    """Return the certificate that the node sends on a new connection."""
     address = node.broker.rest.addresses[0]
     with (
         socket.create_connection(address[:2]) as plain,
@@ -199,7 +199,7 @@ def test_handshakes_that_fail_or_are_left_count_until_the_address_is_refused(
     left = 0
 
     def is_refused() -> bool:
-        """Leave handshakes until the address is refused; return whether a login was, too."""
+        """Abandon handshakes until the address is refused; return True if a login was refused too."""
         nonlocal left
         while not failures.is_refused("127.0.0.1", time.monotonic()):
             left += 1
@@ -211,7 +211,7 @@ def test_handshakes_that_fail_or_are_left_count_until_the_address_is_refused(
             api_of(node, certificates).get("/v3/clusters")
         except OSError:
             return True
-        return False  # the machine was slow, and an address gets its allowance back by time
+        return False  # on a slow machine, the address regains its allowance in time
 
     eventually(is_refused, "an address whose handshakes fail is refused")
     assert left > DEFAULT_BURST
@@ -220,7 +220,7 @@ def test_handshakes_that_fail_or_are_left_count_until_the_address_is_refused(
 
 
 def client_hello(certificates: Certificates) -> bytes:
-    """Return the first message of a client of TLS."""
+    """Return a ClientHello."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = certificates.context().wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
     with pytest.raises(ssl.SSLWantReadError):

@@ -1,4 +1,6 @@
-"""Access tokens at the REST API and the console: whom they name, until when, and those that are refused."""
+"""Access tokens at the REST API and the console: their principals, their expiry, and tokens that are
+rejected.
+"""
 
 import base64
 import time

@@ -1,4 +1,4 @@
-"""The REST server itself: any node answers, who may ask, and what becomes of what is no request."""
+"""The REST server itself: any node answers, access is checked, and malformed requests get errors."""
 
 import asyncio
 import os
@@ -43,7 +43,7 @@ NO_DOORS = RestDoors(
 
 @dataclass
 class Place:
-    """A listener of a node, as far as its REST API looks for one to reach the node by."""
+    """The part of a node's listener that its REST API uses to reach the node."""
 
     name: str = "PLAINTEXT"
     host: str = "127.0.0.1"
@@ -51,7 +51,7 @@ class Place:
 
 
 def view_of(config: BrokerConfig) -> NodeView:
-    """Return a node that only begins to start."""
+    """Return a node that has only begun to start."""
     return NodeView(
         NodeState(config),
         cast(StartTask, None),
@@ -162,7 +162,7 @@ def test_a_default_port_that_is_taken_is_gone_without(caplog: pytest.LogCaptureF
 def test_a_server_that_fails_closes_its_ports_and_says_so(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A probe then finds the port closed, and whoever watches the node starts it again."""
+    """A probe then finds the port closed, and a supervisor restarts the node."""
 
     async def fail(connections: HttpConnections) -> None:
         raise AssertionError("a bug")

@@ -1,4 +1,4 @@
-"""Share groups and dead letters by their rights: everybody sees what ACLs allow, and delivers no further."""
+"""Share groups and dead letters with ACLs: callers see what they may read, and redeliver nothing else."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -33,7 +33,7 @@ def api_of(cluster: Cluster, user: str) -> Api:
 
 @pytest.fixture(scope="module")
 def admin(cluster: Cluster) -> Api:
-    """The API of who may do all, with two share groups that read `orders` and `secrets`."""
+    """Return the API of an administrator, with two share groups that read `orders` and `secrets`."""
     from confluent_kafka import KafkaException, ShareConsumer
 
     admin = api_of(cluster, "admin")
@@ -49,7 +49,7 @@ def admin(cluster: Cluster) -> Api:
         try:
             consumer.poll(0.2)
         except KafkaException:
-            return False  # its coordinator is on its way
+            return False  # the coordinator is still loading
         members = admin.ask("GET", f"/v1/groups/{group}")
         return members.status == 200 and any(one["partitions"] for one in members.json["members"])
 
@@ -85,7 +85,7 @@ def test_lists_have_what_the_caller_may_see(cluster: Cluster, admin: Api) -> Non
     def groups() -> list[str]:
         return [one["share_group_id"] for one in ann.get(f"{ann.v3}/share-groups")["data"]]
 
-    # Of the group that reads a topic which is hidden from the caller nothing but its name is told.
+    # Of a group that reads a topic hidden from the caller, only the name is shown.
     eventually(lambda: groups() == ["seen"], "the ACLs have come")
     listed = {one["group_id"]: one["members"] for one in ann.get("/v1/groups")["groups"]}
     assert listed == {"seen": 1, "prying": None}

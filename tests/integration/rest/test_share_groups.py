@@ -1,4 +1,4 @@
-"""Share groups: as Confluent's REST API tells of them, and what /v1 does with them."""
+"""Share groups in Confluent's REST API, and the operations of /v1 on them."""
 
 import threading
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ RECORDS = 7
 
 
 class Worker(NamedTuple):
-    """The only member of a share group, which has accepted all records of the partition 0."""
+    """The only member of a share group, which has accepted all records of partition 0."""
 
     group_id: str
     topic: str
@@ -38,7 +38,7 @@ def topic(rest_cluster: Cluster) -> str:
 
 @contextmanager
 def working(bootstrap: str, group_id: str, topic: str) -> Iterator[None]:
-    """A member that accepts what it is given, while the caller looks."""
+    """Run a member that accepts its records, for the time of a block."""
     stop = threading.Event()
 
     def work() -> None:
@@ -48,7 +48,7 @@ def working(bootstrap: str, group_id: str, topic: str) -> Iterator[None]:
         consumer.subscribe([topic])
         while not stop.is_set():
             try:
-                consumer.poll(0.2)  # the next poll accepts what came
+                consumer.poll(0.2)  # the next poll accepts these records
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.COORDINATOR_NOT_AVAILABLE:
                     raise
@@ -69,7 +69,7 @@ def begin_early(api: Api, group_id: str) -> None:
 
 
 def place_of(api: Api, group_id: str) -> dict[str, Any]:
-    """What is told of partition 0; no lag where nothing is."""
+    """Return partition 0 of the group's lags; all is None if it is not listed."""
     lags = api.get(f"/v1/groups/{quote(group_id, safe='-')}")["lags"]
     return next((one for one in lags if one["partition"] == 0), {"lag": None, "committed": None})
 
@@ -197,7 +197,7 @@ def test_one_partition_is_told_with_all_members_that_read_it(
 
     readers = {one["partition"]: one["member_ids"] for one in told["lags"]}
     assert {one for each in readers.values() for one in each} == {one["member_id"] for one in told["members"]}
-    assert max(map(len, readers.values())) > 1  # of two partitions
+    assert max(map(len, readers.values())) > 1  # from two partitions
     for one in told["lags"]:
         assert one["member_id"] == (one["member_ids"][0] if len(one["member_ids"]) == 1 else None)
     assert (told["lags"][0]["lag"], told["lags"][0]["log_end_offset"]) == (0, RECORDS)

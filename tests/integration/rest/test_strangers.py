@@ -1,4 +1,4 @@
-"""What changes the cluster is refused to a stranger's REST requests, and the rest is not.
+"""REST requests that change the cluster are refused to clients elsewhere, and all others are not.
 
 The node takes one address of this machine for another machine's.
 """
@@ -35,7 +35,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
 
 
 def ask(node: EmbeddedBroker, client_host: str, method: str, path: str) -> tuple[int, bytes]:
-    """Return the status and the body that a client with this address is answered."""
+    """Return the status and the body of the answer to a client with this address."""
     address = node.call(lambda broker: broker.rest.addresses[0])
     client = http.client.HTTPConnection(
         address.host, address.port, timeout=60, source_address=(client_host, 0)

@@ -1,4 +1,4 @@
-"""A stream of records goes on while the leader it writes to is killed: each record once, in its order."""
+"""A stream of records continues while its leader is killed: each record is stored once, in order."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ KILLED_AT = 500  # reports
 
 @pytest.fixture
 def mortal() -> Iterator[Cluster]:
-    """Three nodes, one of which will be killed."""
+    """Start three nodes, one of which will be killed."""
     with Cluster(nodes=3, rest=True) as cluster:
         yield cluster
 
@@ -70,7 +70,7 @@ def test_partitions_that_are_led_are_written_and_read_while_another_is_not(morta
 
 
 def stored_values(cluster: Cluster, topic: str, count: int) -> list[bytes | None]:
-    """The first `count` values of partition 0."""
+    """Return the first `count` values of partition 0."""
     settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "none", "enable.partition.eof": True}
     consumer = Consumer({**settings, **QUIET})
     found: list[bytes | None] = []

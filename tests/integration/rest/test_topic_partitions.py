@@ -1,4 +1,4 @@
-"""The partitions of a topic in one answer."""
+"""The partitions of a topic with offsets and sizes in one answer."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def test_a_topic_that_is_not_there_is_not_found(api: Api) -> None:
 
 
 def test_a_replica_that_left_an_isr_of_too_few_is_eligible() -> None:
-    """KIP-966: it left while the ISR had fewer than min.insync.replicas."""
+    """KIP-966: the replica left while the ISR was smaller than min.insync.replicas."""
     with Cluster(3, rest=True) as cluster:
         api = Api(cluster.rest_urls[0], cluster.cluster_id)
         wanted = {

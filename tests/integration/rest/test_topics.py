@@ -1,4 +1,4 @@
-"""Topics, their settings, partitions and replicas, as Confluent's clients ask for them; through any node."""
+"""Topics, their settings, partitions and replicas, as Confluent's clients request them, through any node."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 def make(api: Api, *, partitions: int = 2, replicas: int = 3, **configs: str) -> str:
-    """A new topic; underscores in settings stand for dots."""
+    """Create a topic; underscores in settings stand for dots."""
     name = name_of("topic")
     body = {
         "topic_name": name,
@@ -31,12 +31,12 @@ def make(api: Api, *, partitions: int = 2, replicas: int = 3, **configs: str) ->
 
 @pytest.fixture(scope="module")
 def topic(api: Api) -> str:
-    """A topic that tests leave as it is: two partitions, three replicas, one setting."""
+    """Create a topic that tests leave unchanged: two partitions, three replicas, one setting."""
     return make(api, retention_ms="86400000")
 
 
 def fill(cluster: Cluster, topic: str) -> None:
-    """More than one second's worth of a throttle of one byte a second."""
+    """Produce more than a throttle of one byte a second lets through in a second."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     for _ in range(3):
         producer.produce(topic, b"x" * 500_000, partition=0)
@@ -44,7 +44,7 @@ def fill(cluster: Cluster, topic: str) -> None:
 
 
 def move(cluster: Cluster, topic: str, replicas: list[int]) -> None:
-    """Begin to move partition 0."""
+    """Start a reassignment of partition 0."""
 
     async def ask() -> None:
         async with Client(parse_bootstrap(cluster.bootstrap), timeout_s=30) as client:
@@ -365,7 +365,7 @@ def test_a_reassignment_is_seen_while_it_is_under_way(rest_cluster: Cluster, api
     assert of_topic["data"] == [one] and one in every["data"]
 
 
-# ---- what is no request --------------------------------------------------------------------------
+# ---- malformed requests --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -391,7 +391,7 @@ def test_a_body_that_is_no_request_is_refused(api: Api, content: bytes, status: 
     "kind", ["text/plain", "application/x-www-form-urlencoded", "", "multipart/form-data"]
 )
 def test_a_body_of_another_type_is_refused(api: Api, kind: str) -> None:
-    """A page of a foreign site can send these without being asked about it first."""
+    """A page of a foreign site can send these without a preflight request."""
     headers = {"Content-Type": kind}
 
     reply = api.ask("POST", f"{api.v3}/topics", content=b'{"topic_name": "t"}', headers=headers)

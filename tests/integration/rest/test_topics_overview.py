@@ -1,4 +1,4 @@
-"""All topics with size and retention, and who reads and writes each."""
+"""All topics with size and retention, and the readers and writers of each."""
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def topic(rest_cluster: Cluster) -> str:
-    """A topic with five records, written by an idempotent producer."""
+    """Create a topic with five records, written by an idempotent producer."""
     name = f"{name_of('overview')}-10"
     admin = AdminClient({"bootstrap.servers": rest_cluster.bootstrap})
     new = NewTopic(name, 2, 1, config={"retention.ms": "3600000"})

@@ -1,4 +1,4 @@
-"""Confluent's REST API v2: the flows of its documentation, by those who still have its clients."""
+"""Confluent's REST API v2: the flows of its documentation."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ BINARY = "application/vnd.kafka.binary.v2+json"
 
 
 class Proxy:
-    """Asks a node as a client of Confluent's proxy does."""
+    """Sends requests as a client of Confluent's proxy does."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
@@ -38,7 +38,7 @@ class Proxy:
         return self.ask("POST", f"/topics/{topic}{path}", {"records": records}, kind=kind)
 
     def consumer(self, group: str, **config: Any) -> str:
-        """Make a consumer, and return where it is asked."""
+        """Create a consumer, and return its URL."""
         given = {"format": "json", "auto.offset.reset": "earliest", "auto.commit.enable": "false"}
         made = self.ask("POST", f"/consumers/{group}", given | config)
         assert made["base_uri"].endswith(f"/consumers/{group}/instances/{made['instance_id']}")
@@ -221,7 +221,7 @@ def test_partitions_are_assigned_by_hand_and_positions_are_sought(proxy: Proxy, 
     assert offsets() == [2, 3]
     proxy.ask("POST", f"{consumer}/positions/end", {"partitions": [here]}, 204)
     assert offsets() == []
-    # A client names the record that it has done; the group goes on behind it.
+    # A client gives the offset it has processed, and the group continues after it.
     proxy.ask("POST", f"{consumer}/offsets", {"offsets": [{**here, "offset": 1}]})
     committed = proxy.ask("GET", f"{consumer}/offsets", {"partitions": [here]})
     assert [one["offset"] for one in committed["offsets"]] == [2]
@@ -315,7 +315,7 @@ def test_a_name_is_there_once_in_a_group(proxy: Proxy) -> None:
 
 
 def test_an_id_goes_before_a_name(proxy: Proxy) -> None:
-    """Clients of v1 gave ids, and the name is then another one's."""
+    """Clients of v1 gave ids; the name may then differ, and the id counts."""
     made = proxy.ask("POST", "/consumers/named", {"name": "one", "id": "two"})
 
     assert made["instance_id"] == "two"
@@ -452,7 +452,7 @@ def test_an_address_has_so_many_consumers_and_those_that_are_idle_end(bounded: P
     refused = bounded.ask("POST", "/consumers/g", {}, 429)
 
     assert "consumers of the REST API v2" in refused["message"]
-    time.sleep(4)  # it would live on if it were asked meanwhile
+    time.sleep(4)  # requests in the meantime would keep it
     assert bounded.ask("GET", f"{first}/assignments", status=404)["error_code"] == 40403
 
 

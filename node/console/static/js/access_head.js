@@ -1,4 +1,4 @@
-// What the pages of users, ACLs and quotas begin with.
+// The head of the pages of users, ACLs and quotas.
 
 import { h } from "./dom.js";
 import { tabs } from "./parts.js";

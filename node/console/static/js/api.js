@@ -3,13 +3,13 @@
 import { report, reportCutOff } from "./connection.js";
 import { ended, headersOf } from "./session.js";
 
-// Longer than the node gives itself for an answer; for the work that somebody asked for.
+// Longer than the node's own limit for an answer; for work that the user asked for.
 const TIME_LIMIT_MS = 20_000;
-// What a part of a page shows is asked again soon: a node or partition that is silent holds it up no longer.
+// A part of a page asks again soon, so a node or partition that does not answer may not delay it for longer.
 const LOOK_LIMIT_MS = 5_000;
-const ANSWER_WAY_MS = 2_000; // the node ends a look by itself, and says what it waited for
+const ANSWER_WAY_MS = 2_000; // the node itself ends the request, and its answer says which part is missing
 
-/** The node answered that it does not do this; `code` is Kafka's or the REST API's. */
+/** The node refused the request; `code` is Kafka's or the REST API's. */
 export class Refused extends Error {
   constructor(message, status, code) {
     super(message);
@@ -18,13 +18,13 @@ export class Refused extends Error {
   }
 }
 
-/** No answer came: the node is down, or the way to it. */
+/** There is no answer: the node is down, or not reachable. */
 export class NoAnswer extends Error {}
 
-/** No answer came in time; the node may answer other questions. */
+/** There was no answer in time; the node may answer other requests. */
 export class TooLate extends Error {}
 
-/** Path segments out of any text; each is one segment whatever it holds. */
+/** Return a path whose values are quoted, so that each is one segment. */
 export function path(strings, ...values) {
   return strings.reduce((whole, part, i) => whole + encodeURIComponent(values[i - 1]) + part);
 }
@@ -36,7 +36,7 @@ export function query(values) {
   return given.length ? "?" + new URLSearchParams(given) : "";
 }
 
-/** Look at something: the node has `LOOK_LIMIT_MS` for it, unless `where` says otherwise. */
+/** Send a GET; its time limit is `LOOK_LIMIT_MS`, unless `where` has another. */
 export function get(where, signal) {
   const place = new URL(where, location.origin);
   if (!/^\/v[13]\//.test(place.pathname)) return send("GET", where, undefined, signal, LOOK_LIMIT_MS);
@@ -72,7 +72,7 @@ async function send(method, where, body, signal, limit = TIME_LIMIT_MS) {
   return content ? JSON.parse(content) : null;
 }
 
-/** The response to a request, whatever its status; NoAnswer where none comes. */
+/** Return the response to a request, whatever its status; throws NoAnswer if there is none. */
 export async function reach(where, options, signal) {
   try {
     const answer = await fetch(where, {
@@ -91,9 +91,9 @@ export async function reach(where, options, signal) {
   }
 }
 
-/** What a question ends with that has no answer. Only that the node cannot be reached is told for the whole page. */
+/** Return the error for a request without an answer. Only an unreachable node is shown for the whole page. */
 function failure(error, signal) {
-  if (signal?.aborted) return error; // the page was left
+  if (signal?.aborted) return error; // the user left the page
   if (error.name === "TimeoutError") return new TooLate("The node took too long to answer this.");
   report(false);
   return new NoAnswer("The node does not answer.");
@@ -104,7 +104,7 @@ export function refusal(status, content) {
     const told = JSON.parse(content);
     if (typeof told.message === "string") return new Refused(told.message, status, told.error_code);
   } catch {
-    // No JSON: the status has to do.
+    // The body is not JSON: show the status.
   }
   return new Refused(`The node rejected the request with HTTP status ${status}.`, status, status);
 }

@@ -1,10 +1,10 @@
-// Bars side by side for each broker, before and after: drawn as SVG, with the figures in words beside them.
+// Bars for each broker, before and after, side by side: drawn as SVG, with the values as text.
 
 import { h, svg } from "./dom.js";
 
 const WIDTH = 100;
 
-/** rows: {name, before, after}; `show` turns a value into words, null is not known. */
+/** rows: {name, before, after}; `show` formats a value; null is unknown. */
 export function bars({ title, rows, show }) {
   const top = Math.max(0, ...rows.flatMap(({ before, after }) => [before ?? 0, after ?? 0])) || 1;
   return h(

@@ -1,4 +1,4 @@
-// Lines over time, drawn as SVG: a scale from zero, what stands now in figures, a table's worth of words for who does not see.
+// Lines over time, drawn as SVG: a scale from zero, the current values as text, and a description for screen readers.
 
 import { h, svg } from "./dom.js";
 import { clock, digits } from "./format.js";
@@ -8,8 +8,8 @@ const HEIGHT = 140;
 const STEPS = [1, 2, 2.5, 5, 10];
 
 /**
- * series: {name, values} beside `times` (ms, as long); null is a gap. `show` turns a value into words.
- * `span` is the width in ms: the right edge is the last time. Sizes have a `base` of 1024.
+ * series: {name, values}, as long as `times` (ms); null is a gap. `show` formats a value. `span` is the width in ms:
+ * the right edge is the last time. Sizes have a `base` of 1024.
  */
 export function chart({ title, times, series, show = digits, span, base = 1000 }) {
   const top = ceiling(base, Math.max(0, ...series.flatMap((one) => one.values.map((value) => value ?? 0))));
@@ -66,7 +66,7 @@ export function chart({ title, times, series, show = digits, span, base = 1000 }
   );
 }
 
-/** Runs of points without a gap, as `points` attributes. */
+/** Return the runs of points without a gap, as `points` attributes. */
 function lines(times, values, x, y) {
   const runs = [[]];
   values.forEach((value, i) => {
@@ -76,7 +76,7 @@ function lines(times, values, x, y) {
   return runs.filter((run) => run.length > 1).map((run) => run.join(" "));
 }
 
-/** The next number that is round in its unit: of sizes a round number of KiB or MiB. */
+/** Return the next round number in the value's unit; for sizes a round number of KiB or MiB. */
 export function ceiling(base, value) {
   if (!(value > 0)) return 1;
   const unit = base ** Math.floor(Math.log(value) / Math.log(base));

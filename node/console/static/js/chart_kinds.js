@@ -1,4 +1,4 @@
-// The charts that there are: title, how values are written, whether they are sizes (1024), and the lines with their names.
+// The charts: title, format of values, base 1024 for sizes, and the lines with their names.
 
 import { bytes, count, digits, duration } from "./format.js";
 

@@ -1,12 +1,12 @@
-// Charts out of rows, {time, row}: a row has the values of all lines by name, or is null where nothing is known.
+// Charts from rows, {time, row}: a row has the values of all lines by name, or is null for a gap.
 
 import { chart } from "./chart.js";
 import { h } from "./dom.js";
 import { note } from "./parts.js";
 
-const LEAST_SPAN_MS = 60_000; // of charts that have just begun
+const LEAST_SPAN_MS = 60_000; // of new charts
 
-/** A history as rows, at the times of this computer's clock. */
+/** Return a history as rows, with times of this computer's clock. */
 export function rowsOf({ now_ms, times_ms, series }) {
   const ahead = Date.now() - now_ms;
   const names = Object.keys(series);
@@ -14,7 +14,7 @@ export function rowsOf({ now_ms, times_ms, series }) {
   return times_ms.map((time, i) => ({ time: time + ahead, row: row(i) }));
 }
 
-/** These charts of the last `spanMs`, or of all there is if that is less. */
+/** Draw these charts for the last `spanMs`, or for all rows if they span less. */
 export function drawCharts(kinds, all, spanMs) {
   const end = all.at(-1).time;
   const span = Math.max(LEAST_SPAN_MS, Math.min(spanMs, end - all[0].time));

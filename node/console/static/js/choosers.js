@@ -1,4 +1,4 @@
-// Fields in which topics, partitions and brokers are chosen: of those that there are, so that none is misspelt.
+// Fields to choose topics, partitions and brokers from those that exist, so that no name is misspelt.
 
 import { health } from "./ask/cluster.js";
 import { partitions, topics } from "./ask/topics.js";
@@ -6,26 +6,26 @@ import { h } from "./dom.js";
 import { choice } from "./form.js";
 import { byName } from "./format.js";
 
-const SHOWN = 6; // lines of a list of which several may be chosen
+const SHOWN = 6; // visible lines of a list with multiple choices
 
-/** A select of topics; `first` is the word for none of them, in one where several may be chosen there is none. */
+/** A select of topics; `first` is the text for no topic, which a list with multiple choices does not have. */
 export function topicChoice(view, name, { first = "choose a topic", multiple = false, ...more } = {}) {
   const made = multiple
     ? choice(name, [], null, { multiple: true, size: SHOWN, ...more })
     : choice(name, [["", first]], "", more);
   topics("", 0, view.signal).then(
     (all) => offer(made, all.map((one) => one.topic)),
-    () => offer(made, []), // the node's refusal comes with the form
+    () => offer(made, []), // the form will show the node's error
   );
   return made;
 }
 
-/** Topics by name, as choices beside those that are there. */
+/** Offer topics by name, in addition to the current options. */
 export function offer(select, names) {
   select.append(...[...names].sort(byName).map((one) => h("option", { value: one }, one)));
 }
 
-/** A select of a topic's partitions, which follows the topic that is chosen; `first` is the word for none of them. */
+/** A select of partitions of the chosen topic; `first` is the text for no partition. */
 export function partitionChoice(view, name, { first = "choose a partition", ...more } = {}) {
   const made = choice(name, [["", first]], "", more);
   made.of = async (topic) => {
@@ -39,8 +39,8 @@ export function partitionChoice(view, name, { first = "choose a partition", ...m
 }
 
 /**
- * Brokers to tick: {element, chosen(), tick(ids)}; `onchange` is called when one was ticked. A broker that does not
- * run says so.
+ * Checkboxes for brokers: {element, chosen(), tick(ids)}; `onchange` is called when the user changes one. Brokers that
+ * are down are marked.
  */
 export function brokerChoice(view, label, hint, onchange = () => {}) {
   const places = h("div", { class: "checks" });

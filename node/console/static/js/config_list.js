@@ -1,4 +1,4 @@
-// Settings with what they mean: search, change, take back. For topics, brokers and groups alike.
+// Settings with their documentation: search, change, reset. For topics, brokers and groups.
 
 import { ask, open } from "./dialog.js";
 import { h } from "./dom.js";
@@ -6,7 +6,7 @@ import { field, form, input } from "./form.js";
 import { badge, button, code, dotted, say } from "./parts.js";
 import { searchedList } from "./searched_list.js";
 
-// By what they are about; the first that fits has it.
+// Subjects of settings; the first match counts.
 const SUBJECTS = [
   ["Ottla's own", /^ottla\./],
   ["Security", /^(ssl|sasl|authorizer|security|super|principal|allow\.everyone|delegation|password|connection\.failed)\b/],
@@ -21,7 +21,7 @@ const SUBJECTS = [
   ["Others", /./],
 ];
 
-/** What was changed comes first, the rest by subject. */
+/** Order settings: changed ones first, the others by subject. */
 function bySubject(rows) {
   if (rows.length === 0) return [[null, rows]];
   const [own, ...others] = SUBJECTS; // Kafka's come before Ottla's own
@@ -33,7 +33,7 @@ function bySubject(rows) {
   return [...found].filter(([, some]) => some.length > 0);
 }
 
-/** `load(signal)` gives {name, value, isDefault, isReadOnly, isSensitive, source, documentation}. */
+/** `load(signal)` returns {name, value, isDefault, isReadOnly, isSensitive, source, documentation}. */
 export function configList(view, { owner, load, alter, reset }) {
   const takeBack = async (one, refresh) => {
     const isDone = await ask({

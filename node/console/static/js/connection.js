@@ -1,4 +1,4 @@
-// Whether the node answers; one place knows, the page tells it in one sentence.
+// The state of the connection to the node, which the page shows as one sentence.
 
 const RETRY_MS = 2_000;
 const state = { isUp: true, cutOff: null, since: Date.now(), watchers: [] };
@@ -10,19 +10,19 @@ export function report(isUp) {
   for (const watcher of state.watchers) watcher();
 }
 
-/** Tell since when the node is cut off from the metadata quorum, or that it is not (null). */
+/** Set the time since when the node is cut off from the metadata quorum; null if it is not. */
 export function reportCutOff(since) {
   if (since === state.cutOff) return;
   state.cutOff = since;
   for (const watcher of state.watchers) watcher();
 }
 
-/** How long to wait with the next question: a node that is down is asked often, for one that is back is news. */
+/** Return the wait before the next request: short while the node is down, so that the page soon sees it back. */
 export function pause(everyMs) {
   return state.isUp ? everyMs : Math.min(everyMs, RETRY_MS);
 }
 
-/** Draw the sentence into `place`, and take it away again. */
+/** Show the sentence in `place`, and remove it when it no longer holds. */
 export function tellIn(place) {
   state.watchers.push(() => {
     const time = new Date(state.since).toLocaleTimeString();

@@ -2,7 +2,7 @@
 
 import { say } from "./parts.js";
 
-/** Copy and say so; `what` names it. */
+/** Copy a text and confirm it; `what` names it. */
 export async function copy(text, what) {
   say((await copied(text)) ? `${what} is copied.` : `${what} was not copied: the browser does not allow it.`);
 }
@@ -12,7 +12,7 @@ async function copied(text) {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return copiedBySelection(text); // over plain http only localhost has the clipboard
+    return copiedBySelection(text); // over plain http, only localhost may use the clipboard
   }
 }
 
@@ -21,7 +21,7 @@ function copiedBySelection(text) {
   const field = document.createElement("textarea");
   field.value = text;
   field.className = "unseen";
-  // Behind an open dialog nothing can be selected.
+  // While a dialog is open, nothing behind it can be selected.
   ([...document.querySelectorAll("dialog[open]")].at(-1) ?? document.body).append(field);
   field.select();
   const isDone = document.execCommand("copy");

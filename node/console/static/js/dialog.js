@@ -1,10 +1,10 @@
-// Dialogs: one question before what cannot be taken back, and forms that need their own place.
+// Dialogs: a confirmation before irreversible actions, and forms in a window of their own.
 
 import { h } from "./dom.js";
 
 /**
- * Ask once; `what` says what happens, `act` does it and may throw. Cancel has the focus, so an Enter too many
- * does nothing. Resolves to whether it was done.
+ * Ask for confirmation; `what` says what will happen, `act` does it and may throw. Cancel has the focus, so that a
+ * stray Enter does nothing. Resolves to true if it was done.
  */
 export function ask({ title, what, action, act }) {
   return new Promise((resolve) => {
@@ -45,7 +45,7 @@ export function ask({ title, what, action, act }) {
   });
 }
 
-/** Show something in a dialog with a close button; returns what closes it. */
+/** Show content in a dialog with a close button; returns a function that closes it. */
 export function open(title, onclose, ...children) {
   const before = document.activeElement;
   const id = "dialog-title";
@@ -63,7 +63,7 @@ export function open(title, onclose, ...children) {
     children,
   );
   document.body.append(dialog);
-  // A page that is left takes its questions along.
+  // Leaving a page closes its dialogs.
   addEventListener("hashchange", () => dialog.close(), { once: true });
   dialog.showModal();
   return () => dialog.close();

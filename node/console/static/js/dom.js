@@ -1,12 +1,12 @@
-// Elements out of data. Every text that reaches the page goes through `text` here: nothing is ever parsed as markup.
+// Elements from data. Every text on the page goes through `text` here: no text is ever parsed as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
-// Characters that are not seen, or that turn the reading direction of what follows: shown by their number.
+// Characters that are invisible, or that change the direction of the text after them: shown as their number.
 const UNSEEN =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 const SAFE_LINK = /^(#|\/(?!\/))/;
 
-/** What a text shows when each of its characters is to be seen; lines and tabs stay. */
+/** Return a text in which every character is visible; line ends and tabs stay. */
 export function visible(value) {
   return String(value).replace(UNSEEN, (one) => "\\u" + one.charCodeAt(0).toString(16).padStart(4, "0"));
 }
@@ -15,12 +15,12 @@ export function text(value) {
   return document.createTextNode(visible(value));
 }
 
-/** An element: attributes by name, `on...` are listeners, null and false are left out. Children may be lists. */
+/** Make an element: attributes by name, `on...` are listeners, null and false are left out. Children may be lists. */
 export function h(name, attributes = {}, ...children) {
   return fill(document.createElement(name), attributes, children);
 }
 
-/** The same for SVG. */
+/** Make an element of SVG, like `h`. */
 export function svg(name, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, name), attributes, children);
 }
@@ -29,7 +29,7 @@ function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) {
-      element[name] = value; // a property, since morph.js must be able to take it over
+      element[name] = value; // as a property, so that morph.js can copy it
       element.listens = [...(element.listens ?? []), name];
     } else {
       if (name === "href" && !SAFE_LINK.test(value)) throw new Error(`a link out of the console: ${value}`);

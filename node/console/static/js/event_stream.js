@@ -1,10 +1,10 @@
-// Server-sent events over fetch: unlike EventSource it can read what was refused, and ends when it is told to.
+// Server-sent events over fetch: unlike EventSource, it can read the body of an error, and stops on request.
 
 import { NoAnswer, reach, refusal } from "./api.js";
 
 /**
- * Call `got(event, data, id)` for each event (null: it has none), until the signal or the end of the stream. Goes on
- * behind the event with the id `last`, unless that is null.
+ * Call `got(event, data, id)` for each event (a missing part is null), until the signal or the end of the stream.
+ * Resumes after the event with the id `last`, unless that is null.
  */
 export async function follow(where, last, got, signal) {
   const headers = { Accept: "text/event-stream", ...(last === null ? {} : { "Last-Event-ID": last }) };

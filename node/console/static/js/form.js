@@ -1,10 +1,10 @@
-// Fields with labels, and forms that say what was refused beside their button.
+// Fields with labels, and forms that show errors beside their button.
 
 import { h } from "./dom.js";
 
 let fields = 0;
 
-/** A labelled control; `hint` stands below it and is read with it. */
+/** A labelled control; `hint` stands below it and screen readers read it with the label. */
 export function field(label, control, hint) {
   fields += 1;
   control.id = `field-${fields}`;
@@ -34,7 +34,7 @@ export function area(name, more = {}) {
   return h("textarea", { name, rows: 5, spellcheck: "false", ...more });
 }
 
-/** A form; `act(values, form)` may throw, and what it throws is told in the form. `values` are texts by name. */
+/** A form; errors that `act(values, form)` throws are shown in the form. `values` are texts by name. */
 export function form({ label, action, act, danger = false, others = [] }, ...children) {
   const problem = h("p", { class: "problem", role: "alert" });
   const go = h("button", { type: "submit", class: danger ? "danger" : "main" }, action);
@@ -60,7 +60,7 @@ export function form({ label, action, act, danger = false, others = [] }, ...chi
   return made;
 }
 
-/** What stands between commas. */
+/** Return the parts between commas. */
 export function parts(value) {
   return value
     .split(",")
@@ -68,14 +68,14 @@ export function parts(value) {
     .filter(Boolean);
 }
 
-/** Whole numbers with commas between; null for none where they are optional. */
+/** Return integers separated by commas; null for an empty optional field. */
 export function wholes(value, label, { optional = false } = {}) {
   const given = parts(value);
   if (optional && given.length === 0) return null;
   return (given.length ? given : [""]).map((one) => whole(one, label));
 }
 
-/** A number above zero out of a field, or an error that names the field. */
+/** Return a number above zero from a field; an error names the field. */
 export function decimal(value, label, { optional = false } = {}) {
   const trimmed = value.trim();
   if (optional && trimmed === "") return null;
@@ -85,7 +85,7 @@ export function decimal(value, label, { optional = false } = {}) {
   return Number(trimmed);
 }
 
-/** A whole number out of a field, or an error that names the field. */
+/** Return an integer from a field; an error names the field. */
 export function whole(value, label, { least = 0, optional = false } = {}) {
   const trimmed = String(value ?? "").trim();
   if (optional && trimmed === "") return null;

@@ -1,9 +1,9 @@
-// Numbers, sizes and times as people read them.
+// Numbers, sizes and times for people.
 
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 export const UNKNOWN = "–";
-/** Orders names as people count: topic-2 before topic-10. */
+/** Sorts names with their numbers by value: topic-2 before topic-10. */
 export const byName = new Intl.Collator("en", { numeric: true }).compare;
 
 const isKnown = (value) => value !== null && value !== undefined && Number.isFinite(Number(value));
@@ -25,7 +25,7 @@ export function bytes(value) {
   return `${digits(size)} ${UNITS[unit]}`;
 }
 
-/** Three figures are enough to compare by. */
+/** Three significant digits are enough for comparisons. */
 export function digits(value) {
   if (!isKnown(value)) return UNKNOWN;
   if (value === 0 || Math.abs(value) >= 100) return WHOLE.format(value);
@@ -43,14 +43,14 @@ export function duration(ms) {
   return seconds < 172_800 ? `${digits(seconds / 3600)} h` : `${digits(seconds / 86_400)} days`;
 }
 
-/** Of this computer's time zone, to the millisecond: 2013-01-01 05:15:00.000. */
+/** In this computer's time zone, to the millisecond: 2013-01-01 05:15:00.000. */
 export function time(ms) {
   if (!isKnown(ms) || ms < 0) return UNKNOWN;
   const local = new Date(Number(ms) - new Date(Number(ms)).getTimezoneOffset() * 60_000);
   return Number.isNaN(local.getTime()) ? String(ms) : local.toISOString().slice(0, 23).replace("T", " ");
 }
 
-/** The same in UTC: 2013-01-01 04:15:00.000. */
+/** In UTC: 2013-01-01 04:15:00.000. */
 export function utc(ms) {
   if (!isKnown(ms) || ms < 0) return UNKNOWN;
   const date = new Date(Number(ms));
@@ -62,7 +62,7 @@ export function clock(ms) {
   return time(ms).slice(11, 19);
 }
 
-/** PreparingRebalance and PREPARING_REBALANCE as a reader writes them: Preparing rebalance. */
+/** Return PreparingRebalance and PREPARING_REBALANCE as text: Preparing rebalance. */
 export function words(name) {
   const apart = name.replace(/([a-z])([A-Z])/g, "$1 $2").replaceAll("_", " ");
   return apart.charAt(0).toUpperCase() + apart.slice(1).toLowerCase();

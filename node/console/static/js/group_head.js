@@ -1,4 +1,4 @@
-// What the pages of a group begin with.
+// The head of the pages of a group.
 
 import { deleteGroup, isShareGroup } from "./ask/groups.js";
 import { ask } from "./dialog.js";
@@ -11,7 +11,7 @@ const PAGES = [
   ["reset", "Reset offsets"],
   ["configs", "Configs"],
 ];
-const DEAD_LETTERS = ["dead-letters", "Dead letters"]; // of share groups
+const DEAD_LETTERS = ["dead-letters", "Dead letters"]; // only for share groups
 
 export function groupHead(view, group, page) {
   const erase = async () => {
@@ -37,7 +37,7 @@ export function groupHead(view, group, page) {
   draw(page === DEAD_LETTERS[0]);
   isShareGroup(group, view.signal).then(
     (isShare) => isShare && page !== DEAD_LETTERS[0] && draw(true),
-    () => {}, // the page itself tells what cannot be asked
+    () => {}, // the page itself shows the error
   );
   return [
     h("p", { class: "trail" }, link("#/groups", "Groups")),

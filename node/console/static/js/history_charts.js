@@ -1,12 +1,12 @@
-// Charts of what the nodes remember of one thing.
+// Charts of the samples that the nodes keep of one thing.
 
 import { drawCharts, rowsOf, tellSilent } from "./chart_rows.js";
 import { h } from "./dom.js";
 
-const EVERY_MS = 10_000; // as often as there is something new
+const EVERY_MS = 10_000; // the interval of the samples
 const SPAN_MS = 3_600_000;
 
-/** `ask(signal)` gives a history as ask/history.js tells it. */
+/** `ask(signal)` returns a history in the form of ask/history.js. */
 export function historyCharts(view, ask, kinds) {
   return view.live({ every: EVERY_MS, ask, draw: (told) => [tellSilent(told.silent), draw(rowsOf(told), kinds)] });
 }

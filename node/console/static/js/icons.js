@@ -1,8 +1,8 @@
-// The marks beside words: drawn here, in the colour of the text, and not read aloud, since the word says it.
+// The marks beside words: drawn in the colour of the text, and hidden from screen readers, since the word says it.
 
 import { svg } from "./dom.js";
 
-// In a field of 20 by 20, as lines.
+// Lines in a field of 20 by 20.
 const PATHS = {
   overview: "M3 11a7 7 0 0 1 14 0M10 11l3-4M3 15h14",
   topics: "M4 5h12M4 10h8M4 15h10",

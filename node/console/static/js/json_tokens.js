@@ -1,9 +1,9 @@
-// JSON as its tokens, every figure and text as it was written: JSON.parse and back would round large numbers.
+// JSON as tokens, each number and text as it was written: JSON.parse would round large numbers.
 
 const TOKEN = /\s+|"(?:[^"\\]|\\.)*"|[{}[\]:,]|[^\s{}[\]:,"]+/g;
 const ESCAPE = /\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\./g;
 
-/** The tokens without the spaces between them; null where `text` is no JSON document. */
+/** Return the tokens without whitespace between them; null if `text` is not a JSON document. */
 export function tokensOf(text) {
   try {
     JSON.parse(text);
@@ -14,8 +14,8 @@ export function tokensOf(text) {
 }
 
 /**
- * A text of JSON with `\u00eb` as the letter it stands for. Quotes, backslashes and control characters stay escaped, so
- * it remains the same JSON; so does half of a pair of surrogates, which is no letter.
+ * Return a text of JSON with `\u00eb` as the letter that it stands for. Quotes, backslashes and control characters stay
+ * escaped, so it remains the same JSON; so does half of a surrogate pair, which is not a letter.
  */
 export function withLetters(text) {
   return text.replace(ESCAPE, (escape) => {

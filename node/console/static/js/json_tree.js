@@ -1,14 +1,14 @@
-// JSON drawn with one member a line, coloured by kind; objects and lists fold.
+// JSON drawn with one member per line, coloured by kind; objects and lists can be folded.
 
 import { h } from "./dom.js";
 import { many } from "./format.js";
 import { withLetters } from "./json_tokens.js";
 
-// Deeper ones do not fold and are indented no further: a hostile value has thousands of levels.
+// Deeper levels cannot be folded and are not indented: a hostile value has thousands of them.
 const MAX_DEPTH = 40;
 const CLOSING = { "{": "}", "[": "]" };
 
-/** Of the tokens of a document; elements and texts for a `pre`. */
+/** Return elements and texts for a `pre`, from the tokens of a document. */
 export function jsonTree(tokens) {
   const root = { out: [], count: 0, isObject: false };
   const open = [root];
@@ -48,7 +48,7 @@ export function jsonTree(tokens) {
   return root.out;
 }
 
-/** Texts that follow each other are one node. */
+/** Adjacent texts become one node. */
 function write(place, text) {
   const last = place.out.length - 1;
   if (typeof place.out[last] === "string") place.out[last] += text;
@@ -60,7 +60,7 @@ function kindOf(token, next) {
   return /^[-\d]/.test(token) ? "json-number" : "json-word";
 }
 
-/** An object or a list between its brackets, with a button that hides what is in it. */
+/** Draw an object or a list in its brackets, with a button that hides its content. */
 function foldable({ out, count, isObject }) {
   const [start, end] = isObject ? "{}" : "[]";
   const words = many(count, isObject ? "member" : "element");

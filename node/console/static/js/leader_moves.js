@@ -1,4 +1,4 @@
-// Leadership that is moved: what is asked before, and what came of it in a sentence.
+// Moves of leadership: the confirmation before, and the result as a sentence.
 
 import { electUnclean, transferLeader } from "./ask/leaders.js";
 import { ask, open } from "./dialog.js";
@@ -7,7 +7,7 @@ import { choice, field, form } from "./form.js";
 import { many } from "./format.js";
 import { button, say } from "./parts.js";
 
-/** Ask, and say how many moved and why the others did not, or what was refused. */
+/** Move leaders, and show how many moved and why the others did not, or the error. */
 export async function tellMoves(ask) {
   try {
     say(sentence(await ask()));
@@ -24,7 +24,7 @@ export function sentence({ moved, failed, kept }) {
   return `${first} ${many(stayed.length, "partition")} kept their leaders, such as ${place.topic}-${place.partition}: ${reason}`;
 }
 
-/** Have the user choose who leads one partition; `one` is as /v1/topics/{topic}/partitions tells it. */
+/** Let the user choose the leader of a partition; `one` is a partition of /v1/topics/{topic}/partitions. */
 export function openTransfer(topic, one, refresh) {
   const able = one.isr.filter((replica) => replica !== one.leader);
   const close = open(
@@ -56,7 +56,7 @@ export function openTransfer(topic, one, refresh) {
   );
 }
 
-/** Ask once, and have replicas lead that are not in sync. */
+/** Ask for confirmation, and elect replicas that are not in sync. */
 export async function askUnclean(partitions, refresh) {
   const words = many(partitions.length, "partition");
   await ask({

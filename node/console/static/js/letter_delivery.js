@@ -1,4 +1,4 @@
-// Dead letters that are delivered again: what is asked before, and what came of it in a sentence.
+// Redelivery of dead letters: the confirmation before, and the result as a sentence.
 
 import { deliverAgain } from "./ask/dead_letters.js";
 import { ask } from "./dialog.js";
@@ -6,14 +6,14 @@ import { count, many } from "./format.js";
 import { say } from "./parts.js";
 import { placeOf } from "./record_table.js";
 
-const AT_ONCE = 100; // the node's
+const AT_ONCE = 100; // the limit of the node
 
-/** Tells letters of one topic apart. */
+/** Return a key for a letter, unique within its topic. */
 export const keyOf = ({ partition, offset }) => `${partition}:${offset}`;
 
 /**
- * Ask once, and deliver letters: those of one origin topic together. `again` is a map of where each went that was
- * delivered, `failed` a set of those that could not be; both are kept up to date, by `keyOf`.
+ * Ask for confirmation, and redeliver letters, those of one origin topic together. `again` maps the letters redelivered
+ * so far to their new places, `failed` is the set of those that failed; both are by `keyOf` and kept up to date.
  */
 export async function askDelivery(group, topic, letters, { again, failed }) {
   const byTopic = new Map();
@@ -22,7 +22,7 @@ export async function askDelivery(group, topic, letters, { again, failed }) {
   const isOnly = letters.length === 1;
   const act = async () => {
     for (const [origin, some] of byTopic) {
-      // What has arrived already is not sent again by a second try.
+      // A second try does not send the letters that have arrived already.
       const left = some.filter((one) => isOnly || !again.has(keyOf(one)));
       for (let at = 0; at < left.length; at += AT_ONCE) {
         const told = await deliverSome(group, topic, origin, left.slice(at, at + AT_ONCE), isOnly);
@@ -51,7 +51,7 @@ function goal(topic, letters) {
   return `${records} written to ${topic}, each to the partition it came from.`;
 }
 
-/** Deliver letters; where there are others besides, those that nobody could deliver do not hold them up. */
+/** Redeliver letters; if there are others, an error counts for these letters alone and the others go on. */
 async function deliverSome(group, topic, origin, letters, isOnly) {
   try {
     return await deliverAgain(group, topic, origin, letters);

@@ -1,14 +1,14 @@
-// The records that come, while somebody looks.
+// New records of a topic while the page is visible.
 
 import { NoAnswer } from "./api.js";
 import { tail } from "./ask/records.js";
 import { repeat } from "./repeat.js";
 
-const AGAIN_MS = 1_000; // after a stream ended
+const AGAIN_MS = 1_000; // until a stream that ended is opened again
 
 /**
- * Call `got(record)` for each that comes until `signal`, `missed(places)` for what was deleted unread, and
- * `failed(problem)` if the node refuses. A hidden tab asks for nothing, and goes on where it was when it is seen.
+ * Call `got(record)` for each new record until `signal`, `missed(places)` for records deleted unread, and
+ * `failed(problem)` if the node refuses. A hidden tab stops reading, and continues there once it is visible.
  */
 export function followRecords(topic, wish, signal, { got, missed, failed }) {
   repeat(
@@ -22,7 +22,7 @@ export function followRecords(topic, wish, signal, { got, missed, failed }) {
       try {
         await tail(topic, wish, got, missed, round.signal);
       } catch (problem) {
-        // That the node does not answer is told for the whole page, and asked again.
+        // A node that does not answer is shown for the whole page, and asked again.
         if (!round.signal.aborted && !(problem instanceof NoAnswer)) failed(problem);
       } finally {
         document.removeEventListener("visibilitychange", hide);

@@ -1,4 +1,4 @@
-// Begins the console: the bar, the pages by their addresses, the colours.
+// Starts the console: the bar, the pages by their addresses, the colours.
 
 import { TooLate } from "./api.js";
 import { nodeId, whoAmI } from "./ask/cluster.js";
@@ -65,7 +65,7 @@ function setTheme(theme) {
   try {
     localStorage.setItem("ottla.theme", theme);
   } catch {
-    // It holds until the page is loaded again.
+    // The choice lasts until the page is reloaded.
   }
   nameTheme();
 }
@@ -82,7 +82,7 @@ function nameTheme() {
   document.getElementById("theme").setAttribute("aria-label", isDark() ? "Light colours" : "Dark colours");
 }
 
-/** How old the oldest part of the page is, and which node told it. */
+/** Show the age of the oldest part of the page, and the node that it is from. */
 function tellAge() {
   const oldest = view?.oldest() ?? null;
   const node = nodeId();
@@ -92,7 +92,7 @@ function tellAge() {
       : `From node ${node} at ${clock(oldest)}, ${duration(Math.floor((Date.now() - oldest) / 1000) * 1000)} ago`;
 }
 
-/** Which cluster and node this is; asked on every page, so that a node that went is noticed on every page. */
+/** Show the cluster and the node; asked on every page, so that every page notices a node that is down. */
 function tellWhere() {
   const where = document.getElementById("where");
   askWhere = repeat(
@@ -107,14 +107,14 @@ function tellWhere() {
           h("span", { class: "cluster" }, `cluster ${told.cluster_id}`),
         );
       } catch (error) {
-        if (error instanceof TooLate) report(false); // for this it need not ask anybody: it hangs
+        if (error instanceof TooLate) report(false); // this request needs no other node, so the node hangs
       }
     },
     new AbortController().signal,
   );
 }
 
-/** Who is logged in, in the bar, with a way out. */
+/** Show the user in the bar, with a button to log out. */
 function tellWho() {
   const who = principal();
   document.getElementById("who").textContent = who === null ? "" : who.replace(/^User:/, "");
@@ -122,7 +122,7 @@ function tellWho() {
   document.body.classList.toggle("logged-out", needsLogin());
 }
 
-/** The page anew, for somebody else or for nobody: nothing of what was shown before stays. */
+/** Draw the page again after a change of user: no content of the earlier user stays. */
 function showForWho() {
   for (const dialog of document.querySelectorAll("dialog")) dialog.close();
   document.getElementById("where").replaceChildren();
@@ -131,7 +131,7 @@ function showForWho() {
   askWhere();
 }
 
-/** Ask who this is until the node has told it. */
+/** Ask for the session until the node has answered. */
 async function begin() {
   for (;;) {
     try {
@@ -152,7 +152,7 @@ menu.onclick = () => setMenu(menu.getAttribute("aria-expanded") !== "true");
 document.getElementById("theme").onclick = () => setTheme(isDark() ? "light" : "dark");
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", nameTheme);
 document.querySelector(".skip").onclick = (event) => {
-  event.preventDefault(); // an address of its own would be another page
+  event.preventDefault(); // as a link it would lead to another page
   main.focus();
 };
 tellIn(document.getElementById("down"));

@@ -1,10 +1,10 @@
-// Brings what is on the page to what was drawn anew, and touches only what differs: focus, selection, what a
-// user has opened or typed, and the place to which he scrolled stay.
+// Updates the page to a new drawing and touches only the differences: focus, selection, scroll positions, and
+// everything that the user has opened or typed stay.
 
-// What belongs to the user, not to the drawing.
+// Attributes that the user controls, not the drawing.
 const KEPT = new Set(["open"]);
 
-/** Make the children of `place` those of `fresh` (a node or a list of nodes). */
+/** Make the children of `place` equal to `fresh` (a node or a list of nodes). */
 export function morph(place, fresh) {
   const wanted = document.createElement("div");
   wanted.append(...[fresh].flat(Infinity).filter((one) => one));

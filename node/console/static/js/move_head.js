@@ -1,4 +1,4 @@
-// What the pages of replicas on the move begin with.
+// The head of the pages of replica moves.
 
 import { h } from "./dom.js";
 import { tabs } from "./parts.js";

@@ -1,9 +1,9 @@
-// The small things of which pages are made.
+// Small parts of pages.
 
 import { h } from "./dom.js";
 import { UNKNOWN } from "./format.js";
 
-/** A word with a mark: its kind is good, warn, bad or plain. The mark has a shape besides its colour. */
+/** A word with a mark: its kind is good, warn, bad or plain. Marks differ in shape and in colour. */
 export function badge(kind, word) {
   return h("span", { class: `badge ${kind}` }, word);
 }
@@ -42,12 +42,12 @@ export function code(value) {
   return h("code", {}, value);
 }
 
-/** A dotted name, which a narrow place breaks between its words. */
+/** A dotted name, which breaks between its words where space is narrow. */
 export function dotted(name) {
   return code(name.split(/(?<=\.)/).flatMap((word, i) => (i > 0 ? [h("wbr"), word] : word)));
 }
 
-/** Links among the pages of one thing; `now` is the href of the one that is shown. */
+/** Links between the pages of one resource; `now` is the href of the current page. */
 export function tabs(label, pairs, now) {
   return h(
     "nav",
@@ -56,7 +56,7 @@ export function tabs(label, pairs, now) {
   );
 }
 
-/** Say a sentence at the bottom of the page, also to those who do not see it. */
+/** Show a sentence at the bottom of the page; screen readers read it aloud. */
 export function say(sentence) {
   const place = document.getElementById("said");
   const line = h("p", {}, sentence);

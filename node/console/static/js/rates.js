@@ -1,4 +1,4 @@
-// What goes through the cluster or one of its nodes: the last hour as the nodes remember it, then what comes while
+// The traffic of the cluster or of one node: the last hour from the samples of the nodes, then the rates measured while
 // the console is open.
 
 import { rates } from "./ask/cluster.js";
@@ -9,17 +9,17 @@ import { h } from "./dom.js";
 import { choice, field } from "./form.js";
 import { repeat } from "./repeat.js";
 
-const LIVE_MS = 5 * 60_000; // of what comes every two seconds; before it a point of the nodes' every ten is enough
-const GAP_MS = 15_000; // longer without an answer: the nodes remember better what was
+const LIVE_MS = 5 * 60_000; // of measurements every two seconds; before that, the nodes' samples do
+const GAP_MS = 15_000; // for a longer gap, the nodes' samples are better
 const PAST_EVERY_MS = 30_000;
 const SPANS = [
   [5, "5 minutes"],
   [15, "15 minutes"],
   [60, "1 hour"],
 ];
-const samples = []; // {time, told}, oldest first; outlives the page, so that who comes back sees what was
+const samples = []; // {time, told}, oldest first; kept when the page is left
 
-/** Asks, and remembers the answer. */
+/** Ask for the rates, and keep the answer. */
 export async function watchRates(signal) {
   const told = await rates(signal);
   const now = Date.now();
@@ -29,26 +29,26 @@ export async function watchRates(signal) {
   return told;
 }
 
-/** Rates under the names that a history has; the other requests are not remembered. */
+/** Return rates by the names of a history, without those of other requests. */
 function flat({ requests, ...flow }) {
   for (const api of ["Produce", "Fetch"]) {
     const told = requests.find((one) => one.api === api);
     const name = api.toLowerCase();
     flow[`${name}_requests_per_second`] = told?.requests_per_second ?? 0;
-    // Nothing was asked lately, so nothing took any time: a gap, not zero.
+    // There was no request, so there is no latency: a gap, not zero.
     flow[`${name}_p50_ms`] = told?.p50_ms ?? null;
     flow[`${name}_p99_ms`] = told?.p99_ms ?? null;
   }
   return flow;
 }
 
-/** What a node did a second when it was heard of last; null if that is not now, or compares with nothing. */
+/** Return a node's rates per second; null if the latest are old, or its first, which have no interval. */
 export function flowNow(nodeId) {
   const last = samples.at(-1);
   return last && Date.now() - last.time < GAP_MS ? chosen(last.told, nodeId) : null;
 }
 
-/** Charts that go on, of the whole cluster or of the node that is chosen; {choose, charts}. */
+/** Live charts of the whole cluster or of the chosen node: {choose, charts}. */
 export function liveCharts(view) {
   let past = [];
   const of = choice("of", [["", "the whole cluster"]], "");
@@ -60,7 +60,7 @@ export function liveCharts(view) {
       const told = await (id === null ? clusterHistory(view.signal) : brokerHistory(id, view.signal));
       if (id === chosenId()) past = rowsOf(told);
     } catch {
-      // The charts begin with what is told from now on.
+      // The charts start with the rates from now on.
     }
     charts.draw();
   };
@@ -89,7 +89,7 @@ function inline(label, control) {
   return made;
 }
 
-/** The nodes as choices, beside the whole; the one that is chosen stays, also while it is down. */
+/** Offer the nodes in addition to the cluster; the chosen one stays, even if it is down. */
 function offer(of, { nodes, silent }) {
   const known = new Set([...of.options].map((one) => one.value));
   for (const id of [...nodes.map((one) => one.node_id), ...silent]) {
@@ -99,6 +99,6 @@ function offer(of, { nodes, silent }) {
 
 function chosen(told, nodeId) {
   const found = nodeId === null ? told.cluster : told.nodes.find((one) => one.node_id === nodeId);
-  // The first answer of a node compares with nothing.
+  // The first answer of a node has no interval.
   return found?.window_seconds ? found : null;
 }

@@ -1,12 +1,12 @@
-// The bytes of a key, a value or a header: as text where they are text, in hex where they are not.
+// The bytes of a key, a value or a header: as text if they are text, otherwise in hex.
 
 import { tokensOf, withLetters } from "./json_tokens.js";
 
-const MAX_SHOWN = 64 * 1024; // of one value in the page; more makes browsers slow and nobody reads it
+const MAX_SHOWN = 64 * 1024; // of a value on the page; more slows browsers down and is too long to read
 const LINE = 16;
-const ESCAPE_LENGTH = 6; // of \u00eb, which is read as one letter
+const ESCAPE_LENGTH = 6; // of \u00eb, which is one letter
 
-/** Base64 into bytes; null stays null. */
+/** Decode base64 to bytes; null stays null. */
 export function fromBase64(encoded) {
   return encoded === null || encoded === undefined
     ? null
@@ -19,7 +19,7 @@ export function toBase64(bytes) {
   return btoa(whole);
 }
 
-/** The text that the bytes are in UTF-8, or null where they are none, or hold what no text holds. */
+/** Return the bytes as text if they are UTF-8 without control characters, or null. */
 export function asText(bytes) {
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
@@ -29,7 +29,7 @@ export function asText(bytes) {
   }
 }
 
-/** One line for a table. */
+/** Return a single line for a table. */
 export function preview(bytes, length = 120) {
   if (bytes === null) return null;
   const text = asText(bytes.subarray(0, MAX_SHOWN)) ?? (bytes.length > MAX_SHOWN ? asTextCut(bytes) : null);
@@ -41,19 +41,19 @@ export function preview(bytes, length = 120) {
   return bytes.length > 24 ? start + " …" : start;
 }
 
-/** Which ways there are to read the bytes, the best first: json, text, hex. */
+/** Return the ways to read the bytes, the best first: json, text, hex. */
 export function ways(bytes) {
   const text = asText(bytes);
   if (text === null) return ["hex", "text"];
   return jsonTokens(bytes, text) === null ? ["text", "hex"] : ["json", "text", "hex"];
 }
 
-/** The tokens of an object or a list of JSON that is not too large to be drawn; null for other bytes. */
+/** Return the tokens of a JSON object or list, unless it is too large to draw; null for other bytes. */
 export function jsonTokens(bytes, text = asText(bytes)) {
   return text !== null && /^\s*[[{]/.test(text) && bytes.length <= MAX_SHOWN ? tokensOf(text) : null;
 }
 
-/** As text or in hex. */
+/** Return the bytes as text or in hex. */
 export function read(bytes, way) {
   const shown = bytes.subarray(0, MAX_SHOWN);
   const rest = bytes.length - shown.length;
@@ -62,7 +62,7 @@ export function read(bytes, way) {
   return dump(shown) + more;
 }
 
-/** `00000010  6b 65 79 ...  |key...|`, as hexdump writes. */
+/** Return lines such as `00000010  6b 65 79 ...  |key...|`, the format of hexdump. */
 export function dump(bytes) {
   const lines = [];
   for (let at = 0; at < bytes.length; at += LINE) {
@@ -79,7 +79,7 @@ function hexOf(bytes) {
   return [...bytes].map((one) => one.toString(16).padStart(2, "0")).join(" ");
 }
 
-/** A cut may go through a character. */
+/** A cut may split a character. */
 function asTextCut(bytes) {
   return new TextDecoder("utf-8").decode(bytes.subarray(0, MAX_SHOWN), { stream: true });
 }

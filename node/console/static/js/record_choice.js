@@ -1,4 +1,4 @@
-// Which records a page shows: the form, and what of it stands in the address.
+// The choice of records on a page: the form, and its values in the address.
 
 import { keepInAddress } from "./address.js";
 import { choice, field, form, input } from "./form.js";
@@ -12,7 +12,7 @@ const FROM = [
   ["time", "time"],
 ];
 
-/** The form, filled by the address; `read` is given a wish. `live` is the button beside its own. */
+/** The form, filled from the address; `read` is called with a wish. `live` is the button beside the form's own. */
 export function recordChoice(given, live, read) {
   const known = given.partition ? [[given.partition, given.partition]] : [];
   const partition = choice("partition", [["", "all"], ...known], given.partition ?? "");

@@ -1,4 +1,4 @@
-// A record whole: when, how large, its headers, and all its bytes in the way that suits them.
+// A record in full: its time, its size, its headers, and all of its bytes in a suitable form.
 
 import { copy } from "./copy.js";
 import { open } from "./dialog.js";
@@ -15,8 +15,8 @@ const WAYS = { json: "JSON", text: "Text", hex: "Hex" };
 const sizeOf = (content) => (content === null ? "null" : bytes(content.length));
 
 /**
- * Show a record; returns what closes it. `known` are more facts, pairs of a name and a value; a `problem` says why its
- * content is gone; `actions` are buttons beside Close.
+ * Show a record; returns a function that closes it. `known` are more facts, pairs of a name and a value; a `problem`
+ * says why its content is gone; `actions` are buttons beside Close.
  */
 export function openRecord(title, one, { known = [], problem = null, actions = [], onclose } = {}) {
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
@@ -67,7 +67,7 @@ function headerTable(headers) {
   });
 }
 
-/** The whole of it, in the way that suits it best, with buttons for the others. */
+/** Draw the whole content in the form that suits it best, with buttons for the others. */
 function content(title, all) {
   if (all === null) return null;
   const place = h("div", {});

@@ -1,14 +1,14 @@
-// Records as files: JSON that keeps every byte and figure, and CSV for spreadsheets.
+// Records as files: JSON that keeps every byte and digit, and CSV for spreadsheets.
 
 import { tokensOf } from "./json_tokens.js";
 import { asText, toBase64 } from "./record_bytes.js";
 
-// A spreadsheet computes what begins like this, and records are written by anybody; numbers are harmless.
+// A spreadsheet evaluates fields that start like this, and any producer may write them; numbers are harmless.
 const FORMULA = /^[=+\-@\t\r]/;
 const NUMBER = /^[+-]?\d+(\.\d+)?$/;
 const COLUMNS = ["topic", "partition", "offset", "timestamp", "key_type", "key", "value_type", "value", "headers"];
 
-/** One record as a JSON document; a JSON value stands in it as it was written. */
+/** Return a record as a JSON document; a JSON value is copied as it was written. */
 export function recordAsJson(topic, one) {
   const headers = one.headers.map(
     ({ name, value }) => `{"name": ${JSON.stringify(name)}, ${member("value", encoded(value))}}`,
@@ -29,7 +29,7 @@ export function recordsAsJson(topic, records) {
   return `[\n${records.map((one) => recordAsJson(topic, one)).join(",\n")}\n]\n`;
 }
 
-/** RFC 4180; a quote stands before what a spreadsheet would compute. */
+/** RFC 4180; a quote is put before text that a spreadsheet would evaluate. */
 export function recordsAsCsv(topic, records) {
   const rows = records.map((one) => {
     const [key, value] = [encoded(one.key), encoded(one.value)];
@@ -55,7 +55,7 @@ function cell(value) {
   return /[",\r\n]/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless;
 }
 
-/** {type, text}: `json`, `text`, `base64` or `null`. */
+/** Return {type, text}: `json`, `text`, `base64` or `null`. */
 function encoded(bytes) {
   if (bytes === null) return { type: "null", text: null };
   const text = asText(bytes);
@@ -67,7 +67,7 @@ function member(name, { type, text }) {
   return `"${name}_type": "${type}", "${name}": ${type === "json" ? text.trim() : JSON.stringify(text)}`;
 }
 
-/** RFC 3339 in UTC; null for none, and for a time that no calendar has. */
+/** Return RFC 3339 in UTC; null for no time, and for one outside the calendar. */
 function isoTime(ms) {
   const date = new Date(Number(ms));
   return ms < 0 || Number.isNaN(date.getTime()) ? null : date.toISOString();

@@ -6,7 +6,7 @@ import { recordHref } from "./hrefs.js";
 import { preview } from "./record_bytes.js";
 import { table } from "./table.js";
 
-/** `state` and `again` as of `table`; `open(record)` shows one whole. */
+/** `state` and `again` are those of `table`; `open(record)` shows a record in full. */
 export function recordTable(topic, records, state, again, open) {
   return table({
     caption: `Records of ${topic}`,
@@ -32,17 +32,17 @@ export function recordTable(topic, records, state, again, open) {
   });
 }
 
-/** What names a record within its topic. */
+/** Return a key for a record, unique within its topic. */
 export const keyOf = ({ partition, offset }) => `${partition}:${offset}`;
 
-/** A key or a value in a line. */
+/** Return a key or a value as one line. */
 export function short(content) {
   if (content === null) return h("em", {}, "null");
   if (content.length === 0) return h("em", {}, "empty");
   return h("code", { class: "preview" }, preview(content));
 }
 
-/** A link to the record, which opens it here; with a key held down, elsewhere, as of any link. */
+/** A link to the record: it opens in this page, or, with a modifier key, in a new tab like any link. */
 function opener(topic, one, open) {
   const onclick = (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;

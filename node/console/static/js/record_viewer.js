@@ -1,4 +1,4 @@
-// One record of a page in a dialog, with ways to those beside it, and the records of a page as files.
+// One record of a page in a dialog, with links to its neighbours, and the records of a page as files.
 
 import { addressed, keepInAddress } from "./address.js";
 import { records } from "./ask/records.js";
@@ -10,7 +10,7 @@ import { openRecord } from "./record_dialog.js";
 import { recordAsJson, recordsAsCsv, recordsAsJson } from "./record_export.js";
 import { keyOf, placeOf } from "./record_table.js";
 
-/** What is done with the records of a topic that `listed` gives; `found` is where they stand. */
+/** The actions on records of a topic: `listed` returns the records, `found` is the element that shows them. */
 export function recordViewer(topic, view, found, listed) {
   function exports() {
     const save = (ending, type, written) => () => download(`${topic}.${ending}`, type, written(topic, listed()));
@@ -22,7 +22,7 @@ export function recordViewer(topic, view, found, listed) {
     );
   }
 
-  /** Open a record, with ways to those beside it on the page. */
+  /** Open a record, with links to its neighbours on the page. */
   function show(one) {
     keepInAddress({ show: keyOf(one) });
     const shown = listed();
@@ -37,7 +37,7 @@ export function recordViewer(topic, view, found, listed) {
     };
     const close = openRecord(`Record at ${placeOf(one)}`, one, {
       onclose: () => {
-        if (addressed().show !== keyOf(one)) return; // the one beside it is open
+        if (addressed().show !== keyOf(one)) return; // the neighbour is open now
         keepInAddress({ show: "" });
         found.querySelector(`tr[data-key="${keyOf(one)}"] a`)?.focus();
       },
@@ -50,7 +50,7 @@ export function recordViewer(topic, view, found, listed) {
     });
   }
 
-  /** What the address says is open, whether or not it is on the page. */
+  /** Open the record of the address, on the page or not. */
   async function showGiven(key) {
     const [, number, offset] = /^(\d{1,9}):(\d{1,18})$/.exec(key) ?? [];
     if (number === undefined) return;

@@ -1,13 +1,13 @@
-// Which records somebody wants, from what stands in the form, and the page that comes of it.
+// The records that the user wants, from the values of the form, and the page that results.
 
 import { whole } from "./form.js";
 import { count, many } from "./format.js";
 
-const MAX_COUNT = 10_000; // the node's
+const MAX_COUNT = 10_000; // the limit of the node
 
 /**
- * {asked, newest, isSearch}: what the node is asked, how many of the newest are wanted, or null, and whether they are
- * to be searched for, as with a filter. An error names its field.
+ * {asked, newest, isSearch}: the request to the node, the number of the newest records wanted or null, and true if they
+ * have to be searched for, for example with a filter. An error names its field.
  */
 export function wishOf(values) {
   const wanted = whole(values.count, "Maximum records", { least: 1 });
@@ -27,14 +27,14 @@ export function wishOf(values) {
   return { asked, newest: null };
 }
 
-/** The time of a field of this computer's time zone, in ms. */
+/** Return the time of a field, which is in this computer's time zone, in ms. */
 export function momentOf(text) {
   const ms = new Date(text).getTime();
   if (Number.isNaN(ms)) throw new Error("Enter a date and a time.");
   return ms;
 }
 
-/** The text of such a field; none for what is no time. */
+/** Return the text for such a field; "" for an invalid time. */
 export function localMoment(ms) {
   if (!/^\d{1,14}$/.test(ms ?? "")) return null;
   const at = new Date(Number(ms));
@@ -42,14 +42,14 @@ export function localMoment(ms) {
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 23);
 }
 
-/** So many of these, the newest first. */
+/** Return this many of the records, newest first. */
 export function newestOf(records, newest) {
   return [...records]
     .sort((one, other) => other.timestamp - one.timestamp || other.offset - one.offset)
     .slice(0, newest);
 }
 
-/** What of an answer is shown: {records, cursor or null, words about them}. */
+/** Return the part of an answer to show: {records, cursor or null, a sentence about them}. */
 export function pageOf({ newest }, { records, begins, cursor, isEnd, unread }) {
   const without = unreadWords(unread);
   if (newest === null) return { records, cursor: isEnd ? null : cursor, words: without };
@@ -59,13 +59,13 @@ export function pageOf({ newest }, { records, begins, cursor, isEnd, unread }) {
   return { records, cursor: null, words: `, the newest first${newer}${older}${without}` };
 }
 
-/** Name the partitions that could not be read, to end a sentence; empty without any. */
+/** Return the end of a sentence with the partitions that could not be read; "" without any. */
 export function unreadWords(unread) {
   if (unread.length === 0) return "";
   return `; ${unread.length === 1 ? "partition" : "partitions"} ${unread.join(", ")} cannot be read now`;
 }
 
-/** How far back a search came, in words; all of a log is what needs no place. */
+/** Return how far back a search came, in words; partitions searched to their start are not mentioned. */
 export function searchedWords(places) {
   const open = places.filter((one) => !one.isStart);
   if (places.length === 0) return "nothing searched yet";
@@ -73,7 +73,7 @@ export function searchedWords(places) {
   return `searched back to ${placesOf(open)}`;
 }
 
-const NAMED = 5; // places that a sentence names
+const NAMED = 5; // places named in a sentence
 
 function placesOf(places) {
   const named = places.slice(0, NAMED).map((one) => `offset ${count(one.offset)} of partition ${one.partition}`);

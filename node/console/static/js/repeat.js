@@ -1,10 +1,10 @@
-// Work that is done again and again while somebody looks.
+// Work that is repeated while the page is visible.
 
 import { pause } from "./connection.js";
 
 /**
- * Do `work` now and every `everyMs` after it ended, until `signal`; a hidden tab rests. Returns a way to have it
- * done at once, or once more if it is being done.
+ * Do `work` now and again `everyMs` after each end, until `signal`; pauses in a hidden tab. Returns a function that
+ * repeats it at once, or, if it is running, once more after it.
  */
 export function repeat(everyMs, work, signal) {
   let wake = () => {};

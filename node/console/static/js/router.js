@@ -1,6 +1,7 @@
-// Which page an address shows: `#/topics/NAME/messages`. A page is a function of its view and the parts of its address.
+// The page for an address such as `#/topics/NAME/messages`. A page is a function of its view and the parts of its
+// address.
 
-/** `routes`: [pattern, page]; a segment `:name` stands for any text. */
+/** `routes`: [pattern, page]; a segment `:name` matches any text. */
 export function match(routes, hash) {
   const parts = hash.replace(/^#\/?/, "").split("?")[0].split("/").filter(Boolean);
   for (const [pattern, page] of routes) {
@@ -19,6 +20,6 @@ function fits(wanted, part, found) {
     found[wanted.slice(1)] = decodeURIComponent(part);
     return true;
   } catch {
-    return false; // no address of ours: a lone %
+    return false; // not an address of the console: a single %
   }
 }

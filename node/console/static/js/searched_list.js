@@ -1,4 +1,4 @@
-// A list that is searched: a field, perhaps a box to tick, how many rows are like that, and a table of them.
+// A searchable list: a field, optionally a checkbox, the number of matching rows, and a table of them.
 
 import { addressed, keepInAddress } from "./address.js";
 import { h } from "./dom.js";
@@ -7,11 +7,11 @@ import { count, many } from "./format.js";
 import { table } from "./table.js";
 
 /**
- * `ask(signal, search)` gives all rows; where it `followsSearch` it is asked again for what is typed. `counts(row,
- * isTicked)` says which rows are listed at all, `words(row)` is what a row is searched by, `noun` what one of them
- * is called (`nouns` several). `box` stands beside the box, without it there is none. `columns(list)` are those of the table, of
- * which `none` is told where nothing is listed, and `notFound` where nothing fits; `parts(rows)` are headings with their
- * rows, a table each. Gives {tools, list}.
+ * `ask(signal, search)` returns all rows; if it `followsSearch`, it is called again when the text changes. `counts(row,
+ * isTicked)` returns true for rows to list at all, `words(row)` returns the text that is searched, `noun` is the name
+ * of a row (`nouns` in the plural). `box` is the label of the checkbox; without it there is none. `columns(list)` are
+ * those of the table, `none` is the text for an empty list, `notFound` that for no match; `parts(rows)` are headings
+ * with their rows, a table for each. Returns {tools, list}.
  */
 export function searchedList(
   view,

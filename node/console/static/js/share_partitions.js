@@ -1,4 +1,4 @@
-// What a share group has in flight: by partition, the records delivered most often, and who holds which.
+// The records that a share group has in flight: by partition, the most delivered ones, and the members that hold them.
 
 import { h } from "./dom.js";
 import { UNKNOWN, count, duration, many, words } from "./format.js";
@@ -6,7 +6,7 @@ import { topicHref } from "./hrefs.js";
 import { badge, link, section } from "./parts.js";
 import { table } from "./table.js";
 
-/** `told` is a group as /v1/groups/{id} tells it; `state` and `again` as of `table`. */
+/** `told` is a group of /v1/groups/{id}; `state` and `again` are those of `table`. */
 export function drawSharePartitions(told, state, again) {
   const clients = new Map(told.members.map((one) => [one.member_id, one.client_id || one.member_id]));
   const open = told.lags.filter((one) => one.in_flight);
@@ -21,7 +21,7 @@ export function drawSharePartitions(told, state, again) {
       h(
         "p",
         { class: "hint" },
-        "While members read: records in flight are held by a member, records given back are delivered next, waiting ones later. Deliveries are the most of one record, and the limit. The oldest record that is not done with has been the same for the time shown.",
+        "While members read: records in flight are held by a member, released records are delivered next, waiting ones later. Deliveries are the most of any record, and the limit. The time shown is how long the oldest unfinished record has been the same.",
       ),
     ),
     most.length > 0 &&

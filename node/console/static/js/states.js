@@ -1,4 +1,4 @@
-// States as words with a mark: which of them an operator may leave alone.
+// States as words with a mark, which shows those that an operator may leave alone.
 
 import { duration, words } from "./format.js";
 import { badge } from "./parts.js";
@@ -14,7 +14,7 @@ export function transactionState(state) {
   return marked(TRANSACTION, state);
 }
 
-/** After which time a transaction is aborted; that of two-phase commit has none, its producer alone ends it. */
+/** Return the time after which a transaction is aborted; two-phase commit has none, since only its producer ends it. */
 export function timeLimit(told) {
   return told.two_phase ? "none: two-phase commit" : duration(told.timeout_ms);
 }

@@ -1,14 +1,14 @@
-// Tables that are tables to a screen reader too, also where a phone shows each row as a card.
+// Tables that screen readers see as tables, even where a phone shows each row as a card.
 
 import { h } from "./dom.js";
 import { count } from "./format.js";
 
-export const FIRST_ROWS = 200; // more are drawn when asked for: ten thousand rows a second time every five seconds are not
+export const FIRST_ROWS = 200; // more are drawn on request: redrawing ten thousand rows every five seconds is too slow
 
 /**
- * columns: {title, cell(row), number?, head?}; `head` names the row. `key(row)` tells rows apart between drawings.
- * `state` (an object of the page) remembers that all rows were asked for; `again` draws once more. With `open(row)` a
- * click anywhere in a row opens it, and arrow keys go from row to row; one cell has a link or a button that does it too.
+ * columns: {title, cell(row), number?, head?}; `head` names the row. `key(row)` identifies a row across drawings.
+ * `state` (an object of the page) remembers that all rows were requested; `again` redraws. With `open(row)`, a click
+ * anywhere in a row opens it, and arrow keys go from row to row; one cell has a link or a button that does the same.
  */
 export function table({ caption, columns, rows, key, empty, state = {}, again, open }) {
   if (rows.length === 0) return h("p", { class: "empty" }, empty);
@@ -80,7 +80,7 @@ function line(row, columns, key, open) {
   );
 }
 
-/** Whether a click means the row: not a link or a button in it, nor the end of marking a text. */
+/** Return true if a click is meant for the row: not for a link or button in it, and not the end of a selection. */
 function isForRow(event) {
   return !event.target.closest("a, button, input, label") && getSelection().isCollapsed;
 }

@@ -1,4 +1,4 @@
-// The rebalances of a group, the newest first: when, for how long, and whose doing.
+// The rebalances of a group, newest first: time, duration and cause.
 
 import { h } from "./dom.js";
 import { duration, many, time, words } from "./format.js";

@@ -6,7 +6,7 @@ import { area, field, form, input, whole } from "./form.js";
 import { topicHref } from "./hrefs.js";
 import { button, say } from "./parts.js";
 
-/** `create(name, partitions, replicas, configs, onlyCheck)` asks the node; `given` is the name that stands there. */
+/** `create(name, partitions, replicas, configs, onlyCheck)` sends the request; `given` is the initial name. */
 export function openTopicForm(create, refresh, given = "") {
   const run = (onlyCheck) => async (values) => {
     const name = values.name.trim();
@@ -68,7 +68,7 @@ export function openTopicForm(create, refresh, given = "") {
   const close = open("Create a topic", null, made, verdict);
 }
 
-/** name=value lines into an object; an error names the line. */
+/** Return an object from name=value lines; an error names the line. */
 export function parseConfigs(text) {
   const found = {};
   for (const line of text

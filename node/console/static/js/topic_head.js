@@ -1,4 +1,4 @@
-// What all pages of a topic begin with: its name, what can be done to all of it, its pages.
+// The head of all pages of a topic: its name, actions on the whole topic, links to its pages.
 
 import { createTopic, deleteTopic, partitions } from "./ask/topics.js";
 import { ask } from "./dialog.js";
@@ -7,7 +7,7 @@ import { topicHref } from "./hrefs.js";
 import { button, link, note, say, tabs } from "./parts.js";
 import { openTopicForm } from "./topic_form.js";
 
-/** The head of a page of a topic; where there is no such topic, the page offers to create it, and nothing else. */
+/** The head of a page of a topic; if the topic does not exist, the page offers only to create it. */
 export function topicHead(view, topic, page) {
   partitions(topic, view.signal).catch((problem) => {
     if (problem.status === 404 && !view.signal.aborted) showUnknown(view, topic);
@@ -44,7 +44,7 @@ export function topicHead(view, topic, page) {
 }
 
 function showUnknown(view, topic) {
-  view.end.abort(); // nothing of it is asked again
+  view.end.abort(); // ends all requests about it
   const again = () => dispatchEvent(new HashChangeEvent("hashchange")); // its address may be that of this page
   view.show(
     topic,

@@ -1,14 +1,14 @@
-// What lists tell of topics: how long records are kept, who reads them, how many come.
+// Facts about topics in lists: retention, readers, rate of new records.
 
 import { h } from "./dom.js";
 import { bytes, count, digits, duration, many } from "./format.js";
 import { topicHref } from "./hrefs.js";
 import { badge, link } from "./parts.js";
 
-const LAGGING_MS = 60_000; // that a group is behind for a moment is as it should be
-const LEAST_SPAN_MS = 2_000; // of which a rate is made
+const LAGGING_MS = 60_000; // a short lag is normal
+const LEAST_SPAN_MS = 2_000; // the shortest interval for a rate
 
-/** By `cleanup.policy`, `retention.ms` and `retention.bytes`; null where they are not told. */
+/** Return the retention by `cleanup.policy`, `retention.ms` and `retention.bytes`; null if they are not known. */
 export function retention(configs) {
   const policy = configs["cleanup.policy"];
   if (!policy) return null;
@@ -22,7 +22,7 @@ export function retention(configs) {
 
 export const isLagging = ({ lag, lag_ms }) => lag > 0 && lag_ms >= LAGGING_MS;
 
-/** How many groups read a topic, and how many of them are behind. */
+/** Return the number of groups that read a topic, and of those that lag behind. */
 export function groupWords(topic, groups) {
   if (groups.length === 0) return h("span", { class: "hint" }, "none");
   const lagging = groups.filter(isLagging);
@@ -32,7 +32,7 @@ export function groupWords(topic, groups) {
   ];
 }
 
-/** Remembers what was written when, so that the next answer has a rate: `take(topics)`, then `of(name)` in words. */
+/** Keep offsets with their times, to compute rates: `take(topics)`, then `of(name)` returns the rate as text. */
 export function writeRates() {
   let before = null;
   let now = null;

@@ -1,4 +1,4 @@
-// What a page draws with: it lives until another page is shown, and takes its questions along when it goes.
+// The drawing functions of a page: a view lasts until another page is shown, and then cancels its requests.
 
 import { NoAnswer } from "./api.js";
 import { h, visible } from "./dom.js";
@@ -12,28 +12,28 @@ export class View {
     this.place = place;
     this.end = new AbortController();
     this.signal = this.end.signal;
-    this.answers = new Map(); // when each part of the page had its last answer
+    this.answers = new Map(); // part of the page -> the time of its last answer
   }
 
-  /** Remember that a part of the page shows what the node answered just now. */
+  /** Note that a part of the page shows an answer from now. */
   answered(part) {
     this.answers.set(part, Date.now());
   }
 
-  /** When the oldest of what is shown was answered, in ms; null where nothing was. */
+  /** Return the time of the oldest answer on the page in ms; null if there is none. */
   oldest() {
     return this.answers.size ? Math.min(...this.answers.values()) : null;
   }
 
-  /** The page, its title first. */
+  /** Show the page, its title first. */
   show(title, ...children) {
     document.title = `${visible(title)} · Ottla`;
     this.place.replaceChildren(...children.flat(Infinity).filter(Boolean));
   }
 
   /**
-   * A place that asks (`ask(signal)`) every so often and draws the answer. It has `refresh()`, to ask at once, and
-   * `draw()`, to draw the last answer again. Refusals stand above what was drawn last.
+   * A place that asks (`ask(signal)`) periodically and draws the answer. It has `refresh()`, to ask at once, and
+   * `draw()`, to draw the last answer again. Errors are shown above the last drawing.
    */
   live({ every = 5_000, ask, draw }) {
     const place = h(
@@ -55,7 +55,7 @@ export class View {
         this.answered(place);
         problem = null;
       } catch (error) {
-        if (this.signal.aborted || error instanceof NoAnswer) return; // told for the whole page
+        if (this.signal.aborted || error instanceof NoAnswer) return; // shown for the whole page
         problem = error;
       }
       if (this.signal.aborted) return;
@@ -67,7 +67,7 @@ export class View {
   }
 }
 
-/** What is said instead of an answer: that something is not allowed is no fault. */
+/** Show an error instead of an answer; a missing permission is not shown as a fault. */
 function told(problem) {
   if (problem.status !== 403) return note("bad", problem.message);
   const who = principal() ?? "You";

@@ -1,13 +1,15 @@
-// Whether a voter of the quorum takes part.
+// The presence of a voter in the quorum.
 
-const SILENT_MS = 10_000; // followers fetch twice a second, or at once when there is something
+const SILENT_MS = 10_000; // followers fetch twice a second, or at once when there are new records
 
-/** It leads, or the leader has heard it lately; `told` is what the leader tells of the quorum. */
+/**
+ * Return true if it leads, or the leader has received a fetch of it lately; `told` is the leader's view of the quorum.
+ */
 export function isVoterThere(one, told) {
   return one.node === told.leader || silence(one, told) < SILENT_MS;
 }
 
-/** For how many ms the leader has not heard it, all by the leader's clock; Infinity where that is not known. */
+/** Return the ms since its last fetch, by the leader's clock; Infinity if unknown. */
 export function silence(one, told) {
   const now = told.voters.find((voter) => voter.node === told.leader)?.last_fetch_ms;
   return one.last_fetch_ms === null || !now ? Infinity : Math.max(0, now - one.last_fetch_ms);

@@ -1,4 +1,4 @@
-"""The files of the console: how they are served, and what none of them may hold."""
+"""The files of the console: their headers, and code that none of them may contain."""
 
 import re
 from pathlib import PurePosixPath
@@ -8,7 +8,7 @@ import pytest
 from ottla.node.console.page_files import CONTENT_TYPES, INDEX, PageFile, is_unchanged, page_files
 
 SCRIPTS = [one for one in page_files().values() if one.path.endswith(".js")]
-# Ways by which a text becomes markup or code.
+# Calls that turn a text into markup or code.
 PARSES = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment|setHTML"
     r"|srcdoc|\beval\b|new Function|javascript:|importScripts|setTimeout\(\s*[\"'`]"

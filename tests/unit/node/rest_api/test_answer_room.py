@@ -1,4 +1,4 @@
-"""Long answers have so much memory together, and slow readers give theirs to others."""
+"""Long answers share a limited amount of memory, and slow readers lose theirs to others."""
 
 from contextlib import ExitStack
 
@@ -9,7 +9,7 @@ from ottla.node.rest_api.rest_error import RestError
 
 
 class World:
-    """A room of 100 bytes with a clock, and who was cut off."""
+    """A room of 100 bytes with a clock, and the connections that were cut off."""
 
     def __init__(self, stack: ExitStack) -> None:
         self.now_s = 0.0
@@ -73,5 +73,5 @@ def test_who_reads_for_longest_makes_room_unless_he_has_just_begun(world: World)
     third.leave(60)
 
     assert world.cut_off == ["first"] and world.room.held_bytes == 100
-    world.room.give_back(first)  # its task hears of it
+    world.room.give_back(first)  # its task runs its finally block
     assert world.room.held_bytes == 100

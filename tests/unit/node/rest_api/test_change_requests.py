@@ -1,4 +1,4 @@
-"""Which requests over REST the audit log tells as changes."""
+"""The requests over REST that the audit log records as changes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whose request it is: only of proxies that are trusted it is believed for whom they ask."""
+"""The address of a client: only trusted proxies are believed about the addresses they forward for."""
 
 import pytest
 
@@ -39,19 +39,19 @@ LOCAL_PROXY = parse_trusted_proxies(("127.0.0.1", "10.0.0.0/8"))
     ("peer", "forwarded", "place"),
     [
         ("127.0.0.1", [], ("127.0.0.1", True)),
-        ("10.0.0.2", [], ("10.0.0.2", True)),  # by the address of this machine itself
+        ("10.0.0.2", [], ("10.0.0.2", True)),  # from this machine, by its own address
         ("127.0.0.1", ["127.0.0.1"], ("127.0.0.1", True)),
         ("127.0.0.1", ["198.51.100.7"], ("198.51.100.7", False)),
         ("127.0.0.1", ["127.0.0.1, 198.51.100.7"], ("198.51.100.7", False)),
-        # What is on the machine of a proxy elsewhere is not on this one.
+        # Loopback as a proxy elsewhere sees it is not this machine.
         ("10.0.0.1", ["127.0.0.1"], ("127.0.0.1", False)),
         ("10.0.0.1", ["10.0.0.2"], ("10.0.0.2", False)),
-        # Some proxies add a port, or a word for an address that they do not know.
+        # Some proxies add a port, or write a word for an unknown address.
         ("127.0.0.1", ["198.51.100.7:41234"], ("127.0.0.1", False)),
         ("127.0.0.1", ["unknown"], ("127.0.0.1", False)),
         ("127.0.0.1", [""], ("127.0.0.1", False)),
         ("127.0.0.1", ["unknown, 10.0.0.5"], ("10.0.0.5", False)),
-        # Nobody is believed who is no trusted proxy.
+        # A peer that is not a trusted proxy is not believed.
         ("192.0.2.1", ["127.0.0.1"], ("192.0.2.1", False)),
     ],
 )

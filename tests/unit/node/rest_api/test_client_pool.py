@@ -1,4 +1,4 @@
-"""Clients are lent to one request each, come back with their connections, and are not without number."""
+"""Clients are lent to one request each, come back with their connections, and are limited in number."""
 
 import asyncio
 from typing import Any, cast

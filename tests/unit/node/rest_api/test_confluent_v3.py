@@ -1,4 +1,4 @@
-"""Every operation of Confluent's v3 with what it takes and gives, from the OpenAPI document of kafka-rest.
+"""Every operation of Confluent's v3 with its input and output, compared with our OpenAPI document.
 
 The table has the operations of kafka-rest 8.5, and of its schemas the names of all fields with their types.
 """
@@ -15,7 +15,7 @@ from ottla.node.rest_api.route import JSON
 
 DOCUMENT: Final = document(ALL_ROUTES, version="1")
 
-# Fields of each resource beside kind, metadata and cluster_id. `?` may be absent, `~` may be null.
+# Fields of each resource in addition to kind, metadata and cluster_id. `?` may be absent, `~` may be null.
 RESOURCES: Final = """
 KafkaCluster controller?:link acls:link brokers:link broker_configs:link consumer_groups:link topics:link \
   partition_reassignments:link
@@ -49,8 +49,8 @@ KafkaReassignment topic_name:string partition_id:integer adding_replicas:[intege
     "name:string value?~:string is_default:boolean is_read_only:boolean is_sensitive:boolean source:string "
     "synonyms:[object]\n",
 )
-# Method, path below /v3/clusters, status, answer; then `?` with parameters of the query, `<` with those of
-# the body. `[KafkaX]` is a KafkaXList.
+# Method, path below /v3/clusters, status, answer; then `?` with query parameters, `<` with fields of the
+# body. `[KafkaX]` is a KafkaXList.
 OPERATIONS: Final = """
 GET / 200 [KafkaCluster]
 GET /{} 200 KafkaCluster
@@ -105,9 +105,9 @@ POST /{}/topics/{}/records 200 error_code,message?,cluster_id?,topic_name?,parti
 key?,value? < partition_id? headers? key? value? timestamp?
 POST /{}/topics/{}/records:batch 207 successes?,failures? < entries
 """
-# Of ours alone: what a setting is, and what it is for.
+# Only in ours: the type of a setting, and its documentation.
 OURS: Final = {"type", "documentation"}
-# Absent where Confluent's must have it: a group whose coordinator nobody knows now is told without one.
+# Required by Confluent's: a group whose coordinator is unknown is shown without one.
 MAY_BE_ABSENT: Final = {"coordinator"}
 
 
@@ -123,7 +123,7 @@ class Operation(NamedTuple):
 
     @property
     def told(self) -> dict[str, Any]:
-        """Return this operation as our document has it."""
+        """Return this operation from our document."""
         found: dict[str, Any] = PATHS[f"/v3/clusters{self.path.rstrip('/')}"][self.method.lower()]
         return found
 
@@ -186,7 +186,7 @@ def test_an_operation_gives_and_takes_what_confluents_does(one: Operation) -> No
 
     if schema is None:
         assert "content" not in answer
-    elif one.answer == "data":  # a list that has no metadata
+    elif one.answer == "data":  # a list without metadata
         assert set(resolved(schema)["properties"]) == {"data"}
     elif one.answer.startswith("["):
         listed, kind = resolved(schema), one.answer.strip("[]")

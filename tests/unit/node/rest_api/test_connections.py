@@ -1,4 +1,4 @@
-"""Who has a place, and who gives it to somebody else."""
+"""The limit of connections, and the choice of the one that a new connection replaces."""
 
 import math
 from typing import Any, cast
@@ -53,7 +53,7 @@ def test_who_is_served_keeps_his_place_and_when_all_are_nobody_comes(places: Htt
     newcomer, other = Client("a"), Client("b")
     assert come(places, newcomer) == [True]
     assert [one.is_cut_off for one in clients] == [False, False, False, True]
-    assert come(places, other) == [True]  # the newcomer asks nothing yet
+    assert come(places, other) == [True]  # the new connection has sent no request yet
     for one in (*clients, newcomer, other):
         one.is_at_work = True
     assert come(places, Client("c")) == [False]
@@ -63,12 +63,12 @@ def test_a_place_is_free_again_once(places: HttpConnections) -> None:
     first = Client("a")
     come(places, first, *[Client("b") for _ in range(3)])
 
-    for _ in range(2):  # it was cut off, and the loop tells of its end
+    for _ in range(2):  # it was cut off, and then the loop reports its end
         places.leave(cast(Any, first))
 
     other = Client("a")
     assert come(places, other) == [True]
-    places.moved(cast(Any, first))  # gone: it has no place to keep
+    places.moved(cast(Any, first))  # it has ended, and gets no place back
     assert come(places, Client("c"), Client("c")) == [True, True] and not other.is_cut_off
 
 

@@ -1,4 +1,4 @@
-"""Places are shared among addresses: a share of them, a queue of its own, and turns that go around."""
+"""Slots are shared among addresses: a share of them, a queue for each, and turns in rotation."""
 
 import asyncio
 from contextlib import ExitStack
@@ -13,7 +13,7 @@ BOUNDS = Bounds(4, 2, 6, 4)
 
 
 class Work:
-    """Work that has slots until it is told to end, each by the name of its address and a number."""
+    """Work that holds slots until it is ended, each named by its address and a number."""
 
     def __init__(self, bounds: Bounds = BOUNDS) -> None:
         self.slots = FairSlots("reads", "pages of records are being read", bounds)

@@ -1,4 +1,6 @@
-"""Findings are kept for a moment, for callers with the same rights alone, and of few callers."""
+"""Findings are cached for a moment, for callers with the same rights only, and for a limited number of
+callers.
+"""
 
 import asyncio
 
@@ -8,7 +10,7 @@ from ottla.node.rest_api.findings import MAX_KEPT, Kept
 
 
 class Looks:
-    """Counts how often somebody looked."""
+    """Counts how often findings were made."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,4 +1,4 @@
-"""JSON values against the part of JSON Schema that the API uses; jsonschema is the judge of what it means."""
+"""JSON values against the part of JSON Schema that the API uses, compared with the library jsonschema."""
 
 from typing import Any
 
@@ -74,4 +74,4 @@ def test_a_pattern_that_ends_a_text_leaves_no_room_for_a_line_end() -> None:
     schema = {"type": "string", "pattern": "^(earliest|latest)$"}
 
     assert problem_of("earliest", schema) is None
-    assert problem_of("earliest\n", schema) is not None  # ECMA-262's $, which JSON Schema means
+    assert problem_of("earliest\n", schema) is not None  # JSON Schema has the $ of ECMA-262

@@ -1,4 +1,4 @@
-"""Documents out of a stream that is cut anywhere."""
+"""Documents from a stream that is split anywhere."""
 
 import random
 import sys

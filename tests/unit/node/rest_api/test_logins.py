@@ -1,4 +1,4 @@
-"""Known passwords, waits after wrong ones, and sessions: what they keep, for how long, and how much."""
+"""Known passwords, waits after wrong ones, and sessions: their content, their expiry and their limits."""
 
 import itertools
 from collections.abc import Iterable
@@ -102,7 +102,7 @@ def test_waits_have_a_limit_also_in_the_length_of_names() -> None:
 
 
 def guess(waits: LoginWaits, user: str, addresses: Iterable[str], now_s: float = 0.0) -> int:
-    """Try a wrong password from each address, all at once; return how many were looked at."""
+    """Try a wrong password from each address, all at once; return the number that were checked."""
     begun = []
     for address in addresses:
         if not waits.wait_s(user, address, now_s):

@@ -1,4 +1,4 @@
-"""Whatever is read over the REST API, one reader works between two turns of everybody else on its loop."""
+"""However much is read over REST, one reader works between two turns of all other tasks on its loop."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Places in a topic as requests name them."""
+"""Offsets of a topic as requests give them."""
 
 import re
 

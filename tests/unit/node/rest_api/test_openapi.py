@@ -1,4 +1,4 @@
-"""The OpenAPI document: whole, without loose ends, and as the table of routes is."""
+"""The OpenAPI document: complete, without dangling references, and in agreement with the table of routes."""
 
 import re
 from collections import Counter

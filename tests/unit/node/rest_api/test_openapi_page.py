@@ -1,4 +1,4 @@
-"""The page of the REST API has all of its OpenAPI document, and loads nothing."""
+"""The page of the REST API has all of its OpenAPI document, and loads no other files."""
 
 import base64
 import hashlib

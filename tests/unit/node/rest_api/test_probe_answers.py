@@ -1,4 +1,4 @@
-"""What a probe at a port of its own is answered: by the age and the state of the last beat alone."""
+"""The answers at the port for probes, by the age and the state of the last beat alone."""
 
 import json
 
@@ -24,7 +24,7 @@ def pulse_of(state: BrokerState | None = BrokerState.RUNNING, *, isr: tuple[int,
 
 
 def asked(line: str, pulse: NodePulse, now_s: float = NOW_S) -> tuple[int, bytes]:
-    """The status and the body of the answer to a request with this first line."""
+    """Return the status and the body of the answer to a request with this first line."""
     head, _, body = answer_of(f"{line}\r\nHost: 10.1.2.3:8083".encode(), pulse, now_s).partition(b"\r\n\r\n")
     return int(head.split()[1]), body
 

@@ -10,7 +10,7 @@ from ottla.node.rest_api import cluster_state
 
 
 class NoClient:
-    """The context of a request that asks nobody."""
+    """The context of a request that asks no other node."""
 
     client = None
 

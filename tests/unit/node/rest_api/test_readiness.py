@@ -1,4 +1,4 @@
-"""When a node is ready, and which sentence says why it is not."""
+"""The readiness of a node, and the sentence that says why it is not ready."""
 
 import pytest
 
@@ -56,8 +56,8 @@ def test_a_replica_that_lags_later_takes_nobody_out_of_service() -> None:
     [
         (IN_SYNC, 0),
         (BEHIND, 1),
-        (BEHIND._replace(adding_replicas=(1,)), 0),  # a move may take hours
-        (BEHIND._replace(leader=-1), 0),  # nobody is there to catch up with
+        (BEHIND._replace(adding_replicas=(1,)), 0),  # a reassignment may take hours
+        (BEHIND._replace(leader=-1), 0),  # there is no leader to catch up with
         (BEHIND._replace(replicas=(0, 2)), 0),
     ],
 )

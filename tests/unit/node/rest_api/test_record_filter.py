@@ -1,4 +1,4 @@
-"""Which records a reader wants."""
+"""Filters of records."""
 
 import pytest
 
@@ -15,7 +15,7 @@ LOGIN = Record(0, 0, b'{"id":7}', b'{"type":"login","user":{"id":42,"tags":["new
         ("login", True),
         ("LOGIN", False),
         ('"id":7', True),  # in the key
-        ("$5", False),  # a text, though it begins as a field does
+        ("$5", False),  # a text, though it begins like a field
         ("$.type=login", True),
         ('$.type=="login"', True),
         ("$.user.id=42", True),

@@ -1,4 +1,4 @@
-"""Records as Confluent's REST API writes them."""
+"""Records in the JSON of Confluent's REST API."""
 
 import base64
 from typing import Any
@@ -24,7 +24,7 @@ from ottla.node.rest_api.rest_error import RestError
     ("content", "stored"),
     [
         ({"type": "BINARY", "data": "Zm9v"}, b"foo"),
-        ({"type": "BINARY", "data": "Zm8"}, b"fo"),  # without its padding
+        ({"type": "BINARY", "data": "Zm8"}, b"fo"),  # without padding
         ({"type": "BINARY", "data": ""}, b""),
         ({"type": "STRING", "data": "grün"}, "grün".encode()),
         ({"type": "STRING", "data": ""}, b""),
@@ -185,7 +185,7 @@ def test_bytes_are_shown_in_a_form_that_holds_them(content: bytes, form: str, ki
 
 
 def test_json_of_very_many_values_is_shown_as_a_text() -> None:
-    """To prove that it is JSON takes a hundred times its memory, and a batch of a kilobyte may hold it."""
+    """To parse it takes a hundred times its memory, and a batch of a kilobyte may hold it."""
     bomb = b"[" + b"{}," * COMPARED_PARTS + b"{}]"
 
     shown = shown_record("t", 0, Record(5, 1000, None, bomb, ()), "AUTO")

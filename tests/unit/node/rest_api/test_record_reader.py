@@ -1,4 +1,4 @@
-"""Rounds of records, and the places behind them, with what the leaders give written by hand."""
+"""Rounds of records, and the offsets after them, with fake responses of the leaders."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Given:
-    """A consumer whose partitions hold records up to these ends, and gives all that is left in one round."""
+    """A consumer whose partitions hold records up to these ends, all of which it returns in one round."""
 
     def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
         self.positions: dict[TopicPartition, int] = {}
@@ -30,7 +30,7 @@ class Given:
 
 
 def read(reader: RecordReader, ends: Mapping[TopicPartition, int] | None) -> list[tuple[int, int]]:
-    """Partition and offset of each record of a round."""
+    """Return the partition and offset of each record of a round."""
     return [(one.partition.partition, one.record.offset) for one in asyncio.run(reader.round(ends))]
 
 

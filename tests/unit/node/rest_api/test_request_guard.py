@@ -1,4 +1,4 @@
-"""By which names a node may be asked, and what a browser may send it."""
+"""The host names that a node accepts, and the requests that a browser may send it."""
 
 import pytest
 from multidict import CIMultiDict
@@ -60,7 +60,7 @@ def test_another_name_is_refused(host: str) -> None:
     [
         ("POST", {}, False),
         ("POST", {"Origin": "http://localhost:8082"}, False),
-        ("POST", {"Origin": "https://localhost:8082"}, False),  # something in front of us may end TLS
+        ("POST", {"Origin": "https://localhost:8082"}, False),  # a proxy in front may terminate TLS
         ("POST", {"Origin": "http://localhost:3000"}, True),
         ("POST", {"Origin": "http://evil.example"}, True),
         ("GET", {"Origin": "http://evil.example"}, True),

@@ -1,4 +1,4 @@
-"""What clients of the REST API send is handled a few pieces a turn, and addresses take turns."""
+"""Requests to the REST API are handled a few reads a turn, and addresses take turns."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ REQUEST = b"GET /v3/clusters HTTP/1.1\r\n"
 
 
 class Loop:
-    """The calls that a loop was given, and the turns of it."""
+    """The calls that a loop was given, and its turns."""
 
     def __init__(self) -> None:
         self.calls: list[Callable[[], None]] = []

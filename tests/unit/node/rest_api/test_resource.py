@@ -1,4 +1,4 @@
-"""Links and names of resources, in which anything may stand."""
+"""Links and names of resources, with any characters in them."""
 
 import orjson
 import pytest

@@ -1,4 +1,4 @@
-"""Errors of Kafka's as Confluent's REST API tells them (its KafkaExceptionMapper)."""
+"""Kafka's errors as answers of Confluent's REST API (its KafkaExceptionMapper)."""
 
 import orjson
 import pytest
@@ -50,7 +50,7 @@ def test_every_error_has_a_status_and_words(code: ErrorCode) -> None:
     told = rest_error_of(KafkaError(code))
 
     assert 400 <= told.status < 600
-    # Errors that may pass are 503, with the code at which Confluent's clients ask again.
+    # Transient errors are 503, with the code on which Confluent's clients retry.
     assert told.error_code == 50003 or str(told.error_code).startswith(str(told.status))
     assert told.status != 500 or not code.retriable
     assert told.message

@@ -1,4 +1,4 @@
-"""The settings of the REST API: what is an address, a name, and what is refused."""
+"""The settings of the REST API: addresses and host names, valid and invalid."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is under way for a caller ends once its login does not hold, and for nobody else."""
+"""Work under way for a caller ends once its login is no longer valid, and other work goes on."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""State machines as JSON, cut where they become long."""
+"""State machines as JSON, truncated if they are long."""
 
 from typing import Any
 

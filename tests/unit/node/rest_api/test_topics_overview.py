@@ -1,4 +1,4 @@
-"""Which topics a list tells the details of, and their order."""
+"""The topics that a list has details of, and their order."""
 
 from ottla.node.rest_api.topics_overview import as_counted, within_partitions
 from ottla.node.wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic

@@ -1,4 +1,4 @@
-"""Consumers of v2 that live in a node: so many, each of one caller, as long as somebody asks them."""
+"""Consumers of v2 on a node: limited in number, each of one caller, for as long as it is used."""
 
 import asyncio
 from typing import Any, cast
@@ -18,7 +18,7 @@ ANN, BOB = (Caller(name, "127.0.0.1", is_local=True) for name in ("User:ann", "U
 
 
 class IdleClient:
-    """A client that is asked for nothing, and closed."""
+    """A client that is only closed."""
 
     def __init__(self) -> None:
         self.is_closed = False
@@ -28,7 +28,7 @@ class IdleClient:
 
 
 class Scene:
-    """Instances with so many slots, and the clients that were made for them."""
+    """Instances with a number of slots, and the clients that were made for them."""
 
     def __init__(self, *, most: int = 3, most_of_address: int = 2, timeout_s: float = 60.0) -> None:
         self.clients: list[IdleClient] = []

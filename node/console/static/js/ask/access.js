@@ -1,4 +1,4 @@
-// Who may log in, what they may do, and how much.
+// Users, ACLs and quotas.
 
 import { get, path, post, put, query, remove } from "../api.js";
 import { cluster } from "./cluster.js";
@@ -13,7 +13,7 @@ export const acls = async (signal) => (await get(`${await cluster(signal)}/acls`
 export const createAcl = async (acl) => post(`${await cluster()}/acls`, acl);
 export const deleteAcl = async (acl) => remove(`${await cluster()}/acls${query(acl)}`);
 
-/** Each has an entity, whose parts are names or null for the default, and values by the names of quotas. */
+/** Each has an entity, whose parts are names or null for the default, and values by quota name. */
 export const quotas = async (signal) => (await get("/v1/quotas", signal)).quotas;
 export const setQuotas = (entity, values) => put("/v1/quotas", { entity, quotas: values });
 export const deleteQuotas = (entity) =>

@@ -1,14 +1,14 @@
-// The cluster as a whole: who serves it, how it is, how much goes through it.
+// The cluster as a whole: its nodes, its health, its traffic.
 
 import { get, path } from "../api.js";
 
 let known = null;
 let node = null;
 
-/** The node that serves this page; null until it has said which it is. */
+/** Return the id of the node that serves this page, or null until it has answered. */
 export const nodeId = () => node;
 
-/** Which node serves this page: {cluster_id, node_id, version}. */
+/** Ask the node that serves this page who it is: {cluster_id, node_id, version}. */
 export async function whoAmI(signal) {
   const told = await get("/console/node", signal);
   known = told.cluster_id;
@@ -16,7 +16,7 @@ export async function whoAmI(signal) {
   return told;
 }
 
-/** What all paths of /v3 begin with. */
+/** Return the prefix of all paths of /v3. */
 export async function cluster(signal) {
   if (known === null) await whoAmI(signal);
   return path`/v3/clusters/${known}`;
@@ -24,5 +24,5 @@ export async function cluster(signal) {
 
 export const health = (signal) => get("/v1/health", signal);
 export const quorum = (signal) => get("/v1/quorum", signal);
-/** {cluster, nodes: [...], silent: [ids]}; each with rates a second and latencies by API. */
+/** Return {cluster, nodes: [...], silent: [ids]}, each with rates per second and latencies by API. */
 export const rates = (signal) => get("/v1/cluster/rates", signal);

@@ -1,4 +1,4 @@
-// Dead letters of share groups: some of them, one with its record, and their way back.
+// Dead letters of share groups: a page of them, one with its record, and their redelivery.
 
 import { get, path, post, query } from "../api.js";
 import { pageOf, recordOf } from "./records.js";
@@ -6,21 +6,21 @@ import { pageOf, recordOf } from "./records.js";
 const where = (group) => path`/v1/groups/${group}/dead-letters`;
 
 /**
- * A page of letters, as `records` gives one, with `topic`, where they are or null, and `copies`. `wish` is that of records;
- * its `topic` is another one than the group's settings say.
+ * Return a page of letters in the form of `records`, with `topic` (where they are, or null) and `copies`. `wish` is
+ * that of records; its `topic` replaces the one in the group's settings.
  */
 export async function deadLetters(group, wish, signal) {
   const told = await get(where(group) + query({ ...wish, format: "BINARY" }), signal);
   return { ...pageOf(told, told.letters.map(letterOf)), topic: told.topic, copies: told.copies_records };
 }
 
-/** One letter with the record that it stands for; `problem` says why there is none. */
+/** Return a letter with its record; `problem` says why there is no record. */
 export async function deadLetter(group, topic, { partition, offset }) {
   const told = await get(where(group) + path`/${partition}/${offset}` + query({ topic, format: "BINARY" }));
   return { ...letterOf(told), content: told.content, problem: told.message };
 }
 
-/** Have letters of one origin topic delivered again, from this dead-letter topic. Gives {delivered, failed}. */
+/** Redeliver letters of one origin topic from this dead-letter topic. Returns {delivered, failed}. */
 export const deliverAgain = (group, topic, origin, letters) =>
   post(`${where(group)}/deliver` + query({ topic }), {
     topic: origin,

@@ -1,4 +1,4 @@
-// What the doctor finds.
+// The doctor's findings.
 
 import { get, query } from "../api.js";
 

@@ -1,4 +1,4 @@
-// What nodes remember of the last hour: {interval_ms, times_ms, series: {name: values}, silent}.
+// The last hour of samples: {interval_ms, times_ms, series: {name: values}, silent}.
 
 import { get, path } from "../api.js";
 

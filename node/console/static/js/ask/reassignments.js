@@ -1,4 +1,4 @@
-// Partitions that move to other brokers.
+// Reassignments of partitions to other brokers.
 
 import { get, post, query, remove } from "../api.js";
 

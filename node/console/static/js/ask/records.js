@@ -1,4 +1,4 @@
-// Records of a topic: some of them, those that come, one that goes.
+// Records of a topic: a page, a search, a live tail, and producing one.
 
 import { Refused, get, path, post, query } from "../api.js";
 import { follow } from "../event_stream.js";
@@ -6,7 +6,7 @@ import { fromBase64 } from "../record_bytes.js";
 import { cluster } from "./cluster.js";
 
 const MAX_PAGES = 25; // some 4 MB each
-// Offsets of each partition that a search looks through before it says how far it is.
+// The number of offsets of each partition in the first window of a search, before it reports progress.
 const FIRST_WINDOW = 1_000;
 const LAST_WINDOW = 50_000;
 
@@ -16,16 +16,16 @@ async function where(topic, partition) {
 }
 
 /**
- * A page of them: {records, begins, cursor, isEnd, unread}; `begins` are the places where it begins, and where a search
- * for the newest fell short; `unread` are the partitions that could not be asked. `wish`:
- * partition or null, `offset` (earliest, an offset, -N before the end, a cursor) or `timestamp` in ms, count, filter.
+ * Return a page: {records, begins, cursor, isEnd, unread}. `begins` are the offsets where it starts, with those where a
+ * search for the newest fell short; `unread` are the partitions that could not be read. `wish`: partition or null,
+ * `offset` (earliest, an offset, -N before the end, a cursor) or `timestamp` in ms, count, filter.
  */
 export async function records(topic, { partition, ...wish }, signal) {
   const told = await get((await where(topic, partition)) + query({ ...wish, format: "BINARY" }), signal);
   return pageOf(told, told.data.map(recordOf));
 }
 
-/** A page that was told, with these records. */
+/** Return a page of the API in the console's form, with these records. */
 export function pageOf(told, records) {
   const unread = told.unavailable.map((one) => one.partition_id);
   return {
@@ -44,10 +44,11 @@ export function pageOf(told, records) {
 }
 
 /**
- * The newest records that `read(wish, signal)` has pages of, searched for from the end back, in windows of offsets that grow. After each
- * window `told({records, places, unread})`: what that window had, and how far each partition was searched. It answers
- * how old a record may be that is still wanted, or null as long as any is: who was searched back to that time, or to the
- * start of its log, is done. To go on, give the `places` with which it ended as `from`.
+ * Search the newest records from the end back, in windows of offsets that grow; `read(wish, signal)` returns the pages
+ * of a window. After each window, call `told({records, places, unread})` with its records and how far each partition
+ * was searched. It returns the time of the oldest record that is still wanted, or null for no limit: a partition
+ * searched back to that time, or to the start of its log, is done. To continue a search, pass its last `places` as
+ * `from`.
  */
 export async function searchBack(read, { from, goal, ...wish }, told, signal) {
   let known = from;
@@ -72,12 +73,12 @@ export async function searchBack(read, { from, goal, ...wish }, told, signal) {
 const isSearched = ({ isStart, timestamp }, oldest) =>
   isStart || (oldest !== null && timestamp !== null && timestamp <= oldest);
 
-/** Places as the node reads them, so many offsets before these. */
+/** Return places as a cursor for the node, moved back by a number of offsets. */
 function cursorOf(known, back = 0) {
   return known.map(({ partition, offset }) => `${partition}:${Math.max(0, offset - back)}`).join(",");
 }
 
-/** Where each partition was searched back to; a window without any record says no time. */
+/** Return how far back each partition was searched; a window without records keeps the earlier time. */
 function merged(known, begins) {
   const now = new Map(known.map((one) => [one.partition, one]));
   for (const one of begins) {
@@ -87,12 +88,14 @@ function merged(known, begins) {
   return [...now.values()].sort((one, other) => one.partition - other.partition);
 }
 
-/** Page after page to the end, of which `keep(records)` says what is held. isEnd is false where there was too much. */
+/**
+ * Read page after page to the end; `keep(records)` returns those to hold. isEnd is false if there were too many pages.
+ */
 export async function recordsToTheEnd(topic, wish, keep, signal) {
   let page = await records(topic, wish, signal);
   const { begins } = page;
   let kept = keep(page.records);
-  // What cannot be read now has no end; the others have theirs when a page has nothing more.
+  // A partition that cannot be read has no end; the others are at theirs when a page has no records.
   const goesOn = () => !page.isEnd && (page.records.length > 0 || page.unread.length === 0);
   for (let pages = 1; goesOn() && pages < MAX_PAGES; pages++) {
     page = await records(topic, { ...wish, offset: page.cursor }, signal);
@@ -101,14 +104,16 @@ export async function recordsToTheEnd(topic, wish, keep, signal) {
   return { ...page, begins, records: kept };
 }
 
-/** `got(record)` for each that comes, `missed(places)` for what was deleted unread; `wish.last` is kept up to date. */
+/**
+ * Call `got(record)` for each new record and `missed(places)` for records deleted unread; keeps `wish.last` up to date.
+ */
 export async function tail(topic, wish, got, missed, signal) {
   const { partition, filter } = wish;
   await follow(
     (await where(topic, partition)) + query({ filter, format: "BINARY" }),
     wish.last,
     (event, data, id) => {
-      if (id !== null) wish.last = id; // who is cut off resumes there
+      if (id !== null) wish.last = id; // after a disconnect the tail resumes here
       if (data === null) return;
       const told = JSON.parse(data);
       if (event === "error") throw new Error(told.message);
@@ -119,7 +124,7 @@ export async function tail(topic, wish, got, missed, signal) {
   );
 }
 
-/** A record as pages show it, its bytes as they are. */
+/** Return a record for pages, with its bytes unchanged. */
 export function recordOf(one) {
   return {
     partition: one.partition_id,
@@ -131,7 +136,10 @@ export function recordOf(one) {
   };
 }
 
-/** `key` and `value`: {type, data} or null; headers: [{name, value in base64}]. Where it went, or why it did not. */
+/**
+ * Produce a record and return its place; throws if it fails. `key` and `value`: {type, data} or null; headers: [{name,
+ * value in base64}].
+ */
 export async function produce(topic, { partition, key, value, headers }) {
   const report = await post(await where(topic, null), {
     partition_id: partition ?? undefined,
@@ -139,7 +147,7 @@ export async function produce(topic, { partition, key, value, headers }) {
     key: key ?? undefined,
     value: value ?? undefined,
   });
-  // The status is that of the stream; what became of the record stands in its report.
+  // The status is that of the stream; the outcome of the record is in its report.
   if (report.error_code !== 200) throw new Refused(report.message, 200, report.error_code);
   return report;
 }

@@ -1,4 +1,4 @@
-// Logging in to the console and out of it.
+// Login to the console and logout.
 
 import { get, post } from "../api.js";
 import { ended, learn } from "../session.js";

@@ -1,9 +1,9 @@
-// How fast replicas are copied.
+// Throttles for the copying of replicas.
 
 import { get, put, remove } from "../api.js";
 
 export const throttles = (signal) => get("/v1/throttles", signal);
-/** `rates` in bytes a second by kind (leader, follower, log_dirs); brokers null for all; topics may be none. */
+/** Set `rates` in bytes per second by kind (leader, follower, log_dirs); brokers null for all; topics may be empty. */
 export function setThrottles(rates, brokers, topics) {
   const wish = Object.fromEntries(
     Object.entries(rates).map(([kind, rate]) => [`${kind}_bytes_per_second`, rate]),

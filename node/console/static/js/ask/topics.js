@@ -3,17 +3,17 @@
 import { get, path, post, query, remove, patch } from "../api.js";
 import { cluster } from "./cluster.js";
 
-const MAX_GROUPS = 1_000; // the node's
+const MAX_GROUPS = 1_000; // the limit of the node
 
-/** All of them; what is in them is null but for the first so many that have `search` in their names. */
+/** Return all topics; details are null except for the first `detailed` whose names contain `search`. */
 export async function topics(search, detailed, signal) {
   return (await get("/v1/topics" + query({ search, detailed }), signal)).topics;
 }
 
-/** Which groups read which topics, by what they committed: {topics: [{topic, groups}], groups_left_out}. */
+/** Return the groups with committed offsets by topic: {topics: [{topic, groups}], groups_left_out}. */
 export const topicGroups = (signal, topic) =>
   get("/v1/topic-groups" + query({ topic, detailed: MAX_GROUPS }), signal);
-/** {producers, count, unavailable}: those that the logs know. */
+/** Return {producers, count, unavailable}: the producers in the state of the logs. */
 export const topicProducers = (topic, signal) => get(path`/v1/topics/${topic}/producers`, signal);
 
 export async function createTopic(name, partitions, replicas, configs, onlyCheck) {
@@ -30,7 +30,7 @@ export const deleteTopic = async (name) => remove((await cluster()) + path`/topi
 export const addPartitions = async (name, count) =>
   patch((await cluster()) + path`/topics/${name}`, { partitions_count: count });
 
-/** partition, leader, replicas, isr, and what their leaders' logs hold. */
+/** Return for each partition its number, leader, replicas, ISR, and the offsets and sizes of its log. */
 export async function partitions(name, signal) {
   return (await get(path`/v1/topics/${name}/partitions`, signal)).partitions;
 }

@@ -1,4 +1,4 @@
-// Access control entries: their list, new ones, and those that are taken away.
+// Access control entries: their list, adding and deleting them.
 
 import { acls, createAcl, deleteAcl } from "../ask/access.js";
 import { accessHead } from "../access_head.js";
@@ -49,7 +49,7 @@ export function aclsPage(view) {
   view.show(
     "ACLs",
     accessHead("#/access/acls"),
-    h("p", { class: "hint" }, "An ACL allows or denies a principal an operation. A denial outweighs all that is allowed; what no ACL allows is denied."),
+    h("p", { class: "hint" }, "An ACL allows or denies a principal an operation. DENY takes precedence over ALLOW, and what no ACL allows is denied."),
     h("div", { class: "actions" }, button("Create an ACL…", () => openAcl(list.refresh), { class: "main" })),
     tools,
     list,
@@ -79,7 +79,7 @@ function openAcl(refresh) {
         refresh();
       },
     },
-    field("Principal", input("principal", { autofocus: true, placeholder: "User:name" }), "As User:NAME; User:* is everybody."),
+    field("Principal", input("principal", { autofocus: true, placeholder: "User:name" }), "As User:NAME; User:* is any user."),
     field("Permission", choice("permission", pairs("ALLOW", "DENY"), "ALLOW")),
     field("Operation", choice("operation", OPERATIONS, "READ")),
     field("Resource type", choice("resource_type", TYPES, "TOPIC")),

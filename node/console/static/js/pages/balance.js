@@ -1,4 +1,4 @@
-// The plan that gives all brokers their share: before and after, its moves, its beginning and its end.
+// The plan that gives all brokers equal shares: before and after, its moves, its execution and its cancellation.
 
 import { balance, beginBalance, cancelBalance } from "../ask/balance.js";
 import { reassignments } from "../ask/reassignments.js";
@@ -14,7 +14,7 @@ import { table } from "../table.js";
 import { drawMoves } from "./reassignments.js";
 
 const percent = (value) => (value === null ? UNKNOWN : `${count(value * 100)} %`);
-// Title, what a broker has of it, and how that is written.
+// Title, a broker's share, and its format.
 const SHARES = [
   ["Replicas", "replicas", count],
   ["Leaders", "leaders", count],
@@ -29,7 +29,7 @@ export function balancePage(view) {
   const plan = view.live({
     every: 5_000,
     ask: async (signal) => {
-      // How fast partitions grow belongs to the plan; how far it is does not need it.
+      // Growth of partitions belongs to the plan; the progress of a running balance does not need it.
       const told = await balance(!isOn, signal);
       isOn = told.requested || told.moving.length > 0;
       return told;
@@ -91,7 +91,7 @@ function drawState(told, refresh) {
       more && h("span", {}, more),
     ),
     told.enabled &&
-      note("", "The cluster balances itself (ottla.balance.enable): it carries out such plans without being asked."),
+      note("", "The cluster balances itself (ottla.balance.enable): it executes such plans by itself."),
     (isBusy(told) || told.move_count > 0) && h("div", { class: "actions" }, isBusy(told) ? end : begin),
   ];
 }
@@ -101,7 +101,7 @@ async function execute(left, cost) {
     title: "Balance the cluster?",
     what: [
       `${left} change: ${cost}. The controller moves some partitions at a time, and goes on if it is replaced.`,
-      "The plan is made anew while the work goes on, so what moves may differ from what is shown.",
+      "The plan is computed again during the balance, so the moves may differ from those shown here.",
     ],
     action: "Balance the cluster",
     act: beginBalance,
@@ -114,7 +114,7 @@ async function cancel(isEnabled) {
   const isDone = await ask({
     title: "Cancel the balance?",
     what: [
-      "Nothing more is begun, and partitions that move now stay where they were. Data copied so far for them is deleted; moves that are done stay.",
+      "No further moves are started, and partitions that are moving now stay where they were. Data copied so far for them is deleted; moves that are complete stay.",
       isEnabled && "The cluster balances itself again later, because ottla.balance.enable is true.",
     ].filter(Boolean),
     action: "Cancel the balance",
@@ -143,7 +143,7 @@ function drawPlan({ moves }, state, again) {
   });
 }
 
-/** Whether the same brokers have it, and only its preferred leader changes. */
+/** Return true if the brokers stay the same and only the preferred leader changes. */
 const isOrder = (one) => one.new_replicas.every((id) => one.replicas.includes(id));
 
 function drawMoving(all, list) {

@@ -1,4 +1,4 @@
-// One broker: its directories, its settings, out of work and back.
+// One broker: its directories, its settings, drain and decommission.
 
 import { decommission, drain, drainOf, logDirs, planDecommission, undrain } from "../ask/brokers.js";
 import { alterBrokerConfig, brokerConfigs, resetBrokerConfig } from "../ask/configs.js";
@@ -60,7 +60,7 @@ function actions(broker, told, refresh) {
   ];
 }
 
-/** One step on its way out; what that is depends on how far it is. */
+/** Take the next step of a decommission, which depends on its progress. */
 async function leave(broker) {
   try {
     const { held, planned } = await planDecommission(broker);

@@ -1,4 +1,4 @@
-// All brokers, and taking one out of work.
+// All brokers, and draining one.
 
 import { health } from "../ask/cluster.js";
 import { rebalanceLeaders } from "../ask/leaders.js";
@@ -14,7 +14,7 @@ import { table } from "../table.js";
 const bytesPerSecond = perSecond(bytes);
 
 export function brokersPage(view) {
-  // Who is there is told at once, whatever becomes of the rates; those are drawn when they come.
+  // The list is shown at once; the rates, which may be late or fail, are drawn when they arrive.
   const ask = async (signal) => {
     watchRates(signal).then(
       () => list.draw(),
@@ -34,7 +34,7 @@ export function brokersPage(view) {
   );
 }
 
-/** With the rates that were asked for last. */
+/** Draw the table with the latest rates. */
 export function brokerTable(told) {
   return table({
     caption: "Brokers",

@@ -1,4 +1,4 @@
-// The dead letters of a share group, the newest first, and a way back for each.
+// The dead letters of a share group, newest first, with a button to redeliver each.
 
 import { deadLetter, deadLetters } from "../ask/dead_letters.js";
 import { searchBack } from "../ask/records.js";
@@ -15,15 +15,15 @@ import { placeOf, short } from "../record_table.js";
 import { newestOf, searchedWords, unreadWords } from "../record_wish.js";
 import { table } from "../table.js";
 
-const PAGE = 10_000; // letters of one window of a search
+const PAGE = 10_000; // letters in one window of a search
 const MAX_FOUND = 10_000;
 const RECORD = { letter: "in the letter", origin: "read from its origin: the letter has no copy", gone: "gone" };
 
 export function deadLettersPage(view, { group }) {
   const found = h("div", { class: "live" });
   const state = {};
-  const again = new Map(); // where letters are that were delivered again, by their own places
-  const failed = new Set(); // the places of those that could not be
+  const again = new Map(); // letter -> the new place of its record, by the letter's place
+  const failed = new Set(); // the places of letters whose redelivery failed
   let searching = null;
   let shown = () => {};
 
@@ -42,7 +42,7 @@ export function deadLettersPage(view, { group }) {
     ),
   );
 
-  /** From the newest back, as records are searched. */
+  /** Search from the newest letter back, as for records. */
   async function search(wish, { all = [], places = null, goal = wish.newest } = {}) {
     searching?.abort();
     const mine = new AbortController();

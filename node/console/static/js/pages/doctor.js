@@ -1,4 +1,4 @@
-// What is wrong with the cluster, and what to do about it: the findings of ottla doctor.
+// The problems of the cluster, and how to fix them: the findings of ottla doctor.
 
 import { doctor } from "../ask/doctor.js";
 import { h } from "../dom.js";
@@ -6,8 +6,8 @@ import { clock, many, words } from "../format.js";
 import { badge, button, link } from "../parts.js";
 import { table } from "../table.js";
 
-const EVERY_MS = 15_000; // the node keeps what it found for ten seconds
-// Where the console shows what a finding is about.
+const EVERY_MS = 15_000; // the node keeps its findings for ten seconds
+// The pages of the console for subjects of findings.
 const PLACES = {
   broker: "#/brokers",
   disk: "#/brokers",

@@ -1,4 +1,4 @@
-// A group: its members and what each has, how far it is behind, why it rebalanced.
+// A group: its members and their partitions, its lag, its rebalances.
 
 import { SHARE, group as askGroup, timeline } from "../ask/groups.js";
 import { groupHistory } from "../ask/history.js";
@@ -20,7 +20,7 @@ export function groupPage(view, { group }) {
     every: 3_000,
     ask: (signal) => askGroup(group, signal),
     draw: (told) => {
-      rebalances.hidden = told.type === SHARE; // members of a share group give nothing up: nobody waits
+      rebalances.hidden = told.type === SHARE; // members of a share group revoke no partitions
       return draw(told, state, now);
     },
   });

@@ -1,4 +1,4 @@
-// A group's settings; a group need not be there to have some.
+// A group's settings, which may exist before the group does.
 
 import { alterGroupConfig, groupConfigs, resetGroupConfig } from "../ask/configs.js";
 import { configList } from "../config_list.js";

@@ -1,4 +1,4 @@
-// Set a group's offsets anew: what becomes of each partition is shown first, then asked once.
+// Reset a group's offsets: show the change of each partition first, then ask for confirmation.
 
 import { group as askGroup, deleteOffsets, resetOffsets } from "../ask/groups.js";
 import { offer } from "../choosers.js";
@@ -63,7 +63,7 @@ export function groupResetPage(view, { group }) {
       const names = new Set(lags.map((one) => one.topic));
       for (const select of [topic, forgotten]) offer(select, names);
     },
-    () => {}, // all topics can be reset without
+    () => {}, // without the list of topics, all of them can be reset
   );
   const made = form(
     {
@@ -144,7 +144,7 @@ function drawPlan(group, wish, changes, plan) {
   );
 }
 
-/** The body of the request, without `dry_run`. */
+/** Return the body of the request, without `dry_run`. */
 function wishOf(values, partitions) {
   const wish = { to: values.to };
   if (values.to === "offset") wish.value = whole(values.offset, "Offset");

@@ -1,4 +1,4 @@
-// All groups, and how far they are behind.
+// All groups with their lag.
 
 import { SHARE, groups } from "../ask/groups.js";
 import { h } from "../dom.js";

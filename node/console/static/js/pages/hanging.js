@@ -1,4 +1,4 @@
-// Transactions that a log has open and of which no coordinator knows: nobody will end them.
+// Hanging transactions: open in a log, and unknown to any coordinator, so no coordinator will end them.
 
 import { abortInLog, hanging } from "../ask/transactions.js";
 import { ask } from "../dialog.js";
@@ -10,7 +10,7 @@ import { button, link, say } from "../parts.js";
 import { table } from "../table.js";
 
 export function hangingPage(view) {
-  let longerThanMs = 20 * 60_000; // as Apache Kafka's own tool: no coordinator waits for so long
+  let longerThanMs = 20 * 60_000; // as in Apache Kafka's own tool: a coordinator has timed out by then
   const list = view.live({
     every: 30_000,
     ask: (signal) => hanging(longerThanMs, signal),

@@ -1,4 +1,4 @@
-// The page that somebody sees who has to log in first.
+// The page for users who have to log in first.
 
 import { logIn, logInByToken } from "../ask/session.js";
 import { h } from "../dom.js";

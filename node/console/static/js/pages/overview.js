@@ -1,4 +1,4 @@
-// The cluster at a glance: is it well, who is there, how much goes through.
+// The cluster at a glance: its health, its nodes, its traffic.
 
 import { health, quorum } from "../ask/cluster.js";
 import { h } from "../dom.js";
@@ -33,7 +33,7 @@ const TROUBLES = [
 ];
 
 export function overviewPage(view) {
-  // Two questions, each shown as it is answered: a quorum without a leader answers late, or not at all.
+  // Two requests, each drawn when it is answered: without a leader, the quorum answers late or not at all.
   const voters = view.live({ every: 3_000, ask: quorum, draw: drawQuorum });
   const { choose, charts } = liveCharts(view);
   view.show(
@@ -103,7 +103,7 @@ function sentence(told, troubles, running) {
     : "The cluster is not healthy.";
 }
 
-/** How many voters follow the one that leads, and have their vote; a majority has to. */
+/** Return the number of voters that follow the leader and may vote; a majority is needed. */
 function quorumState(told) {
   if (told.leader === null) return badge("bad", "no leader");
   const hasVote = (one) => !one.is_disk_old && !one.is_disk_copied;

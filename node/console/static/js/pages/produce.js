@@ -1,4 +1,4 @@
-// One record into a topic, by hand.
+// Produce a single record by hand.
 
 import { produce } from "../ask/records.js";
 import { partitionChoice } from "../choosers.js";
@@ -20,7 +20,7 @@ const TYPES = [
 export function producePage(view, { topic }) {
   const headers = h("div", { class: "pairs" });
   const partition = partitionChoice(view, "partition", { first: "by the key" });
-  partition.of(topic).catch(() => {}); // it goes by the key then
+  partition.of(topic).catch(() => {}); // without the list of partitions, the key decides
   const sent = h("div", { "aria-live": "polite" });
   const addHeader = () => {
     const name = input("header-name", { "aria-label": "Header name", placeholder: "name" });
@@ -66,7 +66,7 @@ export function producePage(view, { topic }) {
   view.show(`Produce to ${topic}`, topicHead(view, topic, "produce"), made, sent);
 }
 
-/** A JSON value goes as the text that was typed: parsed and written anew its large numbers would be rounded. */
+/** A JSON value is sent as typed: parsing and encoding it would round large numbers. */
 function typed(type, text, label) {
   if (type === "NULL") return null;
   if (type === "BINARY") {

@@ -1,4 +1,4 @@
-// The metadata quorum: who decides, who votes, how far each is.
+// The metadata quorum: its leader, its voters, and the progress of each.
 
 import { quorum } from "../ask/cluster.js";
 import { h } from "../dom.js";

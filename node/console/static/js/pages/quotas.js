@@ -1,4 +1,4 @@
-// Quotas of users, client ids and addresses: their list, new ones, and those that are taken away.
+// Quotas of users, client ids and addresses: their list, adding and removing them.
 
 import { deleteQuotas, quotas, setQuotas } from "../ask/access.js";
 import { accessHead } from "../access_head.js";
@@ -56,7 +56,7 @@ export function quotasPage(view) {
   view.show(
     "Quotas",
     accessHead("#/access/quotas"),
-    h("p", { class: "hint" }, "A quota slows down clients that ask for more than it allows. The one that names a client most exactly counts."),
+    h("p", { class: "hint" }, "A quota slows down clients that ask for more than it allows. The most specific quota that fits a client applies."),
     h("div", { class: "actions" }, button("Set a quota…", () => openQuota(list.refresh), { class: "main" })),
     tools,
     list,

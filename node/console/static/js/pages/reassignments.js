@@ -1,4 +1,4 @@
-// Partitions that move, how far they are, and moving one.
+// Reassignments, their progress, and starting one.
 
 import { cancel, reassign, reassignments } from "../ask/reassignments.js";
 import { brokerChoice, partitionChoice, topicChoice } from "../choosers.js";
@@ -65,7 +65,7 @@ export function reassignmentsPage(view) {
   view.show("Reassignments", moveHead("#/reassignments"), list, section("Move a partition", made));
 }
 
-/** The moves under way with their progress; `list` is refreshed when one is stopped. */
+/** Draw the moves under way with their progress; `list` is refreshed when one is cancelled. */
 export function drawMoves(all, list) {
   const stop = async (one) => {
     const isDone = await ask({

@@ -1,5 +1,5 @@
-// The records of a topic: from where one likes, filtered, and live as they come. Its address says which, so that a link
-// shows the same: `from`, `place`, `at` (ms), `cursor`, `partition`, `filter`, `count`, and `show`, the record that is open.
+// The records of a topic: from any offset, filtered, and live. The address has the choice, so that a link shows the
+// same: `from`, `place`, `at` (ms), `cursor`, `partition`, `filter`, `count`, and `show`, the record that is open.
 
 import { addressed, keepInAddress } from "../address.js";
 import { records, recordsToTheEnd, searchBack } from "../ask/records.js";
@@ -15,7 +15,7 @@ import { recordViewer } from "../record_viewer.js";
 import { newestOf, pageOf, searchedWords, unreadWords, wishOf } from "../record_wish.js";
 import { topicHead } from "../topic_head.js";
 
-const MAX_KEPT = 500; // of a live tail; older ones leave the page
+const MAX_KEPT = 500; // of a live tail; older records leave the page
 const MAX_FOUND = 10_000; // of a search
 
 export function recordsPage(view, { topic }) {
@@ -33,8 +33,8 @@ export function recordsPage(view, { topic }) {
   const read = (wish) => (wish.isSearch ? search(wish) : readPage(wish));
 
   /**
-   * From the newest back, until enough is found and no partition can have a newer one, the oldest is reached, or somebody
-   * stops it.
+   * Search from the newest record back, until there are enough and no partition can have a newer one, the oldest record
+   * is reached, or the user stops the search.
    */
   async function search(wish, { all = [], places = null, goal = wish.newest } = {}) {
     stop();
@@ -86,7 +86,7 @@ export function recordsPage(view, { topic }) {
     );
   }
 
-  /** Behind a page; the address says so too. */
+  /** Read on after a page, and set the address accordingly. */
   function readOn(wish, cursor) {
     keepInAddress({ cursor, show: "" });
     return readPage({ ...wish, newest: null, asked: { ...wish.asked, offset: cursor, timestamp: null } });
@@ -104,7 +104,7 @@ export function recordsPage(view, { topic }) {
         `Live, newest first: ${many(kept.length, "record")} so far.` +
           (skipped ? ` ${count(skipped)} were deleted before they were read.` : ""),
       );
-    // Once for all that came since the browser painted last: thousands come a second.
+    // Once per animation frame for all records since the last: thousands arrive per second.
     const drawSoon = () => {
       if (isDue) return;
       isDue = true;
@@ -155,7 +155,7 @@ export function recordsPage(view, { topic }) {
     ]);
   }
 
-  /** The records of the address, and the one that is open in it. */
+  /** Read the records of the address, and open the record in it. */
   async function readGiven() {
     try {
       const wish = wishOf(Object.fromEntries(new FormData(made)));
@@ -175,7 +175,7 @@ export function recordsPage(view, { topic }) {
           .filter((one) => String(one.partition) !== given.partition)
           .map((one) => h("option", { value: one.partition }, one.partition)),
       ),
-    () => {}, // all of them can be read without
+    () => {}, // without the list of partitions, all of them can be read
   );
   readGiven();
 }

@@ -1,4 +1,4 @@
-// Limits for the copying of replicas: which there are, new ones, and all taken away.
+// Throttles for the copying of replicas: show, set and remove them.
 
 import { clearThrottles, setThrottles, throttles } from "../ask/throttles.js";
 import { brokerChoice, topicChoice } from "../choosers.js";
@@ -12,7 +12,7 @@ import { button, dotted, link, say, section } from "../parts.js";
 import { table } from "../table.js";
 
 const MIB = 1024 * 1024;
-// Kinds of rates, as the API calls them, with a label, a hint, and the setting of the rate.
+// Kinds of rates by their name in the API, with a label, a hint, and the setting of the rate.
 const KINDS = [
   ["leader", "Sent, MiB/s", "What a broker sends to followers:", "leader.replication.throttled.rate"],
   ["follower", "Fetched, MiB/s", "What a broker fetches from leaders:", "follower.replication.throttled.rate"],
@@ -107,7 +107,7 @@ function draw(told, list) {
   ];
 }
 
-/** Each is PARTITION:BROKER, or * for all. */
+/** Return replicas as text: each is PARTITION:BROKER, or * for all. */
 function replicas(all) {
   if (all.length === 0) return "none";
   return all.includes("*") ? "all" : all.join(", ");

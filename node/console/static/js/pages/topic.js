@@ -1,4 +1,4 @@
-// A topic's partitions: who leads them, who has them, what is in them.
+// A topic's partitions: leaders, replicas, offsets and sizes.
 
 import { topicHistory } from "../ask/history.js";
 import { electPreferred } from "../ask/leaders.js";
@@ -96,7 +96,7 @@ function draw(topic, all, list) {
   ];
 }
 
-/** What elections would do something for this topic. */
+/** Draw the elections that would change this topic. */
 function drawElections(topic, all, refresh) {
   const places = (some) => some.map((one) => ({ topic, partition: one.partition }));
   const others = all.filter((one) => one.leader !== null && one.leader !== one.replicas[0]);

@@ -1,4 +1,4 @@
-// Who uses a topic: the groups that read it, the producers that its logs know.
+// The clients of a topic: the groups that read it, and the producers in the state of its logs.
 
 import { topicGroups, topicProducers } from "../ask/topics.js";
 import { h } from "../dom.js";
@@ -31,7 +31,7 @@ export function topicClientsPage(view, { topic }) {
       h(
         "p",
         { class: "hint" },
-        "Idempotent and transactional producers, by partition, the last that wrote first. Others leave no trace in a log.",
+        "Idempotent and transactional producers, by partition, most recent first. Logs have no state of other producers.",
       ),
       producers,
     ),

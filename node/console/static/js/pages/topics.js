@@ -1,4 +1,4 @@
-// All topics: search, what is in them and who reads them; create.
+// All topics: search, details, readers; create one.
 
 import { createTopic, topicGroups, topics } from "../ask/topics.js";
 import { h } from "../dom.js";
@@ -11,7 +11,7 @@ import { FIRST_ROWS } from "../table.js";
 import { openTopicForm } from "../topic_form.js";
 import { groupWords, retention, writeRates } from "../topic_words.js";
 
-const GROUPS_EVERY_MS = 10_000; // each group is asked what it committed
+const GROUPS_EVERY_MS = 10_000; // asks each group for its committed offsets
 
 export function topicsPage(view) {
   const rates = writeRates();
@@ -46,14 +46,14 @@ export function topicsPage(view) {
       },
     ],
   });
-  // Asked apart: the topics do not wait for what all groups committed.
+  // A request of its own, so that the topics do not wait for the offsets of all groups.
   const askGroups = async () => {
     try {
       const told = await topicGroups(view.signal);
       groups = new Map(told.topics.map((one) => [one.topic, one.groups]));
       list.draw();
     } catch {
-      // The column stays as it was; whoever may see no groups sees none.
+      // The column keeps its last state; users who may see no groups see none.
     }
   };
   view.show(

@@ -1,4 +1,4 @@
-// One transactional id: what it has open, since when, and its end by force.
+// One transactional id: its open transaction and since when, and aborting it.
 
 import { abortTransaction, transaction } from "../ask/transactions.js";
 import { ask } from "../dialog.js";
@@ -32,7 +32,7 @@ export function transactionPage(view, { id }) {
     ask: (signal) => transaction(id, signal),
     draw: (told) => {
       isTwoPhase = told.two_phase;
-      abortButton.hidden = told.state !== "Ongoing"; // what is decided or ended cannot be aborted any more
+      abortButton.hidden = told.state !== "Ongoing"; // a transaction that is being completed cannot be aborted
       return draw(told);
     },
   });

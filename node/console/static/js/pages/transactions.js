@@ -1,4 +1,4 @@
-// Transactional ids and what they have open.
+// Transactional ids and their open transactions.
 
 import { transactions } from "../ask/transactions.js";
 import { h } from "../dom.js";

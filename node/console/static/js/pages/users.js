@@ -1,4 +1,4 @@
-// The users who can log in by a password: their list, new ones, new passwords.
+// Users who can log in with a password: their list, adding them, changing passwords.
 
 import { deleteUser, setPassword, users } from "../ask/access.js";
 import { accessHead } from "../access_head.js";
@@ -44,7 +44,7 @@ export function usersPage(view) {
   view.show(
     "Users",
     accessHead("#/access"),
-    h("p", { class: "hint" }, "Users log in with a password (SASL/SCRAM, PLAIN, and this console). What they may do is said by ACLs."),
+    h("p", { class: "hint" }, "Users log in with a password (SASL/SCRAM, PLAIN, and this console). ACLs decide what they may do."),
     h("div", { class: "actions" }, button("Create a user…", () => openPassword(null, list.refresh), { class: "main" })),
     tools,
     list,
@@ -70,7 +70,7 @@ function openPassword(name, refresh) {
     name === null && field("Name", input("name", { autofocus: true, maxlength: 1000 })),
     field("Password", input("password", { type: "password", autocomplete: "new-password" })),
     field("Password again", input("again", { type: "password", autocomplete: "new-password" })),
-    field("Mechanism", choice("mechanism", MECHANISMS, "SCRAM-SHA-512"), "By which clients log in. Each has a password of its own."),
+    field("Mechanism", choice("mechanism", MECHANISMS, "SCRAM-SHA-512"), "The mechanism by which clients log in. Each has its own password."),
   );
   const close = open(name === null ? "Create a user" : `Set the password of ${name}`, null, made);
 }
