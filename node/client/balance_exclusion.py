@@ -3,6 +3,7 @@
 from ottla.node.client import cluster_admin
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.config_admin import (
+    DELETE,
     SUBTRACT,
     ConfigChange,
     change_config,
@@ -20,8 +21,11 @@ async def change_exclusion(client: Client, setting: str, broker_id: int, operati
     cluster = await cluster_admin.describe_cluster(client)
     up = config_of_broker(min(one.broker_id for one in cluster.brokers if not one.is_fenced))
     found = {one.name: one.value or "" for one in (await describe_resources(client, [up]))[up]}
-    is_listed = str(broker_id) in found.get(setting, "").split(",")
-    if setting in found and is_listed == (operation == SUBTRACT):
-        await change_config(
-            client, config_of_all_brokers(), [ConfigChange(setting, operation, str(broker_id))]
-        )
+    listed = {one for one in found.get(setting, "").split(",") if one}
+    if setting not in found or (str(broker_id) in listed) != (operation == SUBTRACT):
+        return
+    is_last = (
+        listed == {str(broker_id)} and operation == SUBTRACT
+    )  # an empty list would stay among the settings
+    change = ConfigChange(setting, DELETE) if is_last else ConfigChange(setting, operation, str(broker_id))
+    await change_config(client, config_of_all_brokers(), [change])

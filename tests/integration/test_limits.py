@@ -13,7 +13,7 @@ import pytest
 from ottla.node.net.connection_reserve import MAX_LOCAL
 from tests.compat.batches import batch
 from tests.compat.servers import Server, StartNode, children_of, start_ottla
-from tests.compat.wire_client import Closed, WireClient, only
+from tests.compat.wire_client import Closed, WireClient, eventually, only
 
 MEGABYTE = 1 << 20
 GREEDY_CONNECTIONS = 50
@@ -138,6 +138,8 @@ def test_a_malformed_frame_is_one_line_in_the_log(tmp_path: Path, start_node: St
         client.send_bytes(struct.pack(">ihhihi", 14, 3, 1, 1, -1, 2**31 - 1))
         assert client.is_closed()
 
+    # A thread writes the log.
+    eventually(lambda: server.output().count("\n"), lambda count: count > before)
     lines = server.output().splitlines()[before:]
     assert len(lines) == 1, lines
     assert "Metadata" in lines[0]
