@@ -64,6 +64,16 @@ CPU of the whole client process, its start included, stands beside the server's.
 the same two cores.
 
 """
+FAILOVER = """
+## Failover
+
+A cluster of three nodes, and a client that writes 500 records a second to one partition, idempotent, with
+acks=all and otherwise its defaults. A figure is the longest time without an acknowledgement around one fault
+of the leader: killed (SIGKILL), moved by an election, paused (SIGSTOP) for 15 s, or cut off from the others
+and from the client for 15 s. A client waits for the response of a leader that is paused or cut off, whichever
+server it is; after a cut the time depends on when TCP sends again.
+
+"""
 BALANCE = """
 ## A cluster that grows
 
@@ -79,6 +89,7 @@ SECTIONS: Final = {
     "": HEAD,
     "_nodes_3": NODES_3,
     "_clients": CLIENTS,
+    "_failover": FAILOVER,
     "_tls": TLS,
     "_acls": ACLS,
     "_shares": SHARES,
