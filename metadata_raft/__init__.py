@@ -41,10 +41,10 @@ acl_control            creates and deletes access control entries
 client_quota_control   decides client quotas
 scram_control          decides SCRAM credentials of users
 producer_id_control    allocates blocks of producer ids
+voters                 Voter, VoterSet: the voters with their directories
 voter_control          decides changes of the voters
 command_access         checks the rights that commands need
 controller             command -> Decision; replay(batch)
-voters                 Voter, VoterSet: the voters with their directories
 control_records        LeaderChangeMessage and the other control records of KRaft
 snapshot               encodes and decodes an image as a snapshot
 quorum                 the Quorum protocol: append, commit, resign

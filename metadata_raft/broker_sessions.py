@@ -16,8 +16,8 @@ from ottla.metadata_raft.image import MetadataImage
 # The time in which a broker may come back after its connection was lost; a killed process is fenced after it.
 # A live broker notices the loss, too, and connects and heartbeats at once, which takes milliseconds.
 RECONNECT_GRACE_MS: Final = 500
-# The same for a connection that was lost before this controller took over: brokers heartbeat as soon as they
-# learn of the new controller.
+# The time in which a broker whose connection was lost before this controller took over may come back: brokers
+# heartbeat as soon as they learn of the new controller.
 NEW_REIGN_GRACE_MS: Final = 500
 NEVER: Final = 2**63 - 1
 

@@ -17,8 +17,8 @@ from ottla.metadata_raft.controller_config import ControllerConfig
 from ottla.metadata_raft.decision import Decision
 from ottla.metadata_raft.image import Endpoint, MetadataImage, VoterImage
 from ottla.metadata_raft.records import RaftVotersRecord, Voter, VoterEndpoint
+from ottla.metadata_raft.voters import MAX_VOTERS
 
-MAX_VOTERS = 15  # with more than five or seven a quorum only gets slower
 MAX_ENDPOINTS = 10
 
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.balance_plan import BalancePlan, BrokerRoom, PlacedPartition, plan_balance
 from ottla.node.client import cluster_admin, topic_admin
+from ottla.node.client.balance_exclusion import settings_of_first_broker
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.config_admin import (
     DELETE,
@@ -18,8 +19,6 @@ from ottla.node.client.config_admin import (
     ConfigChange,
     change_config,
     config_of_all_brokers,
-    config_of_broker,
-    describe_resources,
 )
 from ottla.node.client.log_dirs import describe_log_dirs
 from ottla.node.settings.balance_settings import (
@@ -63,12 +62,8 @@ class MovingPartition(NamedTuple):
 
 
 async def read_settings(client: Client) -> BalanceSettings:
-    """Return the settings of the first broker that is up."""
-    cluster = await cluster_admin.describe_cluster(client)
-    broker_id = min(one.broker_id for one in cluster.brokers if not one.is_fenced)
-    resource = config_of_broker(broker_id)
-    found = await describe_resources(client, [resource])
-    values = {one.name: one.value or "" for one in found[resource]}
+    """Return the settings of a balance, as a broker that is up has them."""
+    values = await settings_of_first_broker(client)
     return BalanceSettings(
         values.get(ENABLE) == "true",
         values.get(REQUESTED) == "true",

@@ -13,19 +13,24 @@ from ottla.node.client.config_admin import (
 )
 
 
+async def settings_of_first_broker(client: Client) -> dict[str, str]:
+    """Return the settings of the broker with the lowest id of those that are up."""
+    cluster = await cluster_admin.describe_cluster(client)
+    resource = config_of_broker(min(one.broker_id for one in cluster.brokers if not one.is_fenced))
+    found = await describe_resources(client, [resource])
+    return {one.name: one.value or "" for one in found[resource]}
+
+
 async def change_exclusion(client: Client, setting: str, broker_id: int, operation: int) -> None:
     """Add a broker to a list (APPEND), or remove it (SUBTRACT).
 
     Nothing happens in a cluster that has no such setting, as Apache Kafka.
     """
-    cluster = await cluster_admin.describe_cluster(client)
-    up = config_of_broker(min(one.broker_id for one in cluster.brokers if not one.is_fenced))
-    found = {one.name: one.value or "" for one in (await describe_resources(client, [up]))[up]}
+    found = await settings_of_first_broker(client)
     listed = {one for one in found.get(setting, "").split(",") if one}
     if setting not in found or (str(broker_id) in listed) != (operation == SUBTRACT):
         return
-    is_last = (
-        listed == {str(broker_id)} and operation == SUBTRACT
-    )  # an empty list would stay among the settings
-    change = ConfigChange(setting, DELETE) if is_last else ConfigChange(setting, operation, str(broker_id))
+    change = ConfigChange(setting, operation, str(broker_id))
+    if operation == SUBTRACT and listed == {str(broker_id)}:
+        change = ConfigChange(setting, DELETE)  # an empty list would stay among the settings
     await change_config(client, config_of_all_brokers(), [change])

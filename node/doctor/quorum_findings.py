@@ -38,7 +38,7 @@ class QuorumFacts(NamedTuple):
 
 
 def of_quorum(facts: QuorumFacts, down: Collection[int] = ()) -> Iterator[Finding]:
-    """What is wrong with it, but for what follows from brokers that are down and told as such."""
+    """Yield the problems of the quorum, without those that brokers known to be down have caused."""
     yield from _of_cluster_ids(facts.cluster_ids)
     view = facts.view
     if view is None:

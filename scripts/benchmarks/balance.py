@@ -102,7 +102,7 @@ class Reader:
 
 
 class Sample(NamedTuple):
-    """What each node has at a time, by its id."""
+    """The replicas, bytes and leaders of each node at one time, by node id."""
 
     at: float
     replicas: Counter[int]

@@ -1,4 +1,4 @@
-"""What balances keep while they move replicas, taken out one at a time: their stories miss each."""
+"""Mutants that remove one protection of a balance each; the balance scenarios detect every one."""
 
 import asyncio
 from collections.abc import Callable

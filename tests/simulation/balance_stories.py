@@ -83,7 +83,7 @@ async def the_controller_falls_when_replicas_move(simulation: Simulation) -> Non
 
 
 async def a_node_is_down_when_replicas_move(simulation: Simulation) -> None:
-    """What it has a replica of stays, as no move of that could end, and the wish is taken back."""
+    """Leave partitions with a replica on a node that is down, since their moves could not end."""
     await _begin(simulation)
     down = simulation.world.nodes[0]
     down.kill()
@@ -117,7 +117,7 @@ async def a_balance_is_cancelled(simulation: Simulation) -> None:
 
 
 async def a_broker_falls_beside_a_busy_one(simulation: Simulation) -> None:
-    """What it led is led by those in sync that have little to do, each by its part."""
+    """Spread the leadership of a fallen broker over the idle replicas in sync, not the busy one."""
     world = simulation.world
     await _until(lambda: _controllers(simulation) == 1, "no controller")
     fallen, busy, *idle = [node for node in world.nodes if node is not _controller(simulation)]

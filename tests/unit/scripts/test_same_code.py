@@ -9,7 +9,7 @@ code = runpy.run_path(str(Path(__file__).parents[3] / "scripts" / "same-code"))[
 
 BEFORE = '''
 class Offset:
-    """What an offset is."""
+    """An offset."""
 
     def next(self):
         """The same, one further."""

@@ -10,7 +10,7 @@ from ottla.node.metadata.quorum_contact import QuorumContact
 
 
 class Quorum:
-    """What a node sees of the quorum."""
+    """The metadata of a node whose quorum has no leader yet."""
 
     controller_id = -1
 
