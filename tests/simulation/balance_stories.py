@@ -95,20 +95,22 @@ async def a_node_is_down_when_replicas_move(simulation: Simulation) -> None:
 
 
 async def a_balance_is_cancelled(simulation: Simulation) -> None:
-    """Each partition that moved has its replicas where they were, all of them in sync."""
+    """Each partition whose move was cancelled has its replicas where they were, all of them in sync."""
     await _begin(simulation)
     before = {where: set(one.replicas) for where, one in _partitions(_newest(simulation))}
     await _set(simulation, REQUESTED, "true")
     await _until(lambda: bool(_copied(simulation)), "nothing moves")
-    cancelled = _copied(simulation)
     fallen = simulation.world.chance.choice(simulation.world.nodes)
     fallen.kill()
     await asyncio.sleep(3 * simulation.world.chance.random())
     fallen.start()
     await _set(simulation, REQUESTED, None)
+    cancelled: list[TopicPartition] = []
     for partition in _moving(simulation):
-        await _ask(simulation, lambda one=partition: _cancel(simulation, one))  # type: ignore[misc]
+        await _ask(simulation, lambda one=partition: _cancel(simulation, one, cancelled))  # type: ignore[misc]
 
+    if not cancelled:
+        raise SimulationError("copies are not throttled: each move had ended before it was cancelled")
     await _until(lambda: not _moving(simulation), "moves go on")
     after = {where: set(one.replicas) for where, one in _partitions(_newest(simulation))}
     if moved := {where: after[where] for where in cancelled if after[where] != before[where]}:
@@ -222,12 +224,15 @@ async def _set(simulation: Simulation, name: str, value: str | None) -> None:
     await _ask(simulation, lambda: admin_requests.set_broker_config(client, name, value))
 
 
-async def _cancel(simulation: Simulation, partition: TopicPartition) -> None:
+async def _cancel(simulation: Simulation, partition: TopicPartition, cancelled: list[TopicPartition]) -> None:
+    """Cancel the move of a partition and add it to `cancelled`, unless the move had ended before."""
     try:
         await admin_requests.reassign(simulation.admin_client, partition, None)
     except KafkaError as error:
         if error.code is not ErrorCode.NO_REASSIGNMENT_IN_PROGRESS:
             raise
+    else:
+        cancelled.append(partition)
 
 
 async def _ask(simulation: Simulation, ask: Callable[[], Coroutine[Any, Any, None]]) -> None:
