@@ -3,20 +3,31 @@
 The text output is that of kafka-reassign-partitions. Each returns the exit code.
 """
 
+import asyncio
 import random
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli.answers import Results, print_json
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
-from ottla.node.cli.reassign_commands import assignment, check_moved, until_moved
+from ottla.node.cli.reassign_commands import POLL_S, assignment, check_moved, until_moved
 from ottla.node.client import cluster_admin, throttles
 from ottla.node.client.cluster_client import Client
+from ottla.node.client.log_dir_moves import (
+    LogDirMove,
+    Replica,
+    describe_log_dir_moves,
+    sentence_of,
+    start_log_dir_moves,
+)
 from ottla.node.client.reassignment_plan import (
     MAX_PLAN_BYTES,
     Assignment,
+    Plan,
     parse_plan,
     parse_topics,
     plan_as_json,
@@ -26,7 +37,7 @@ from ottla.node.client.reassignment_plan import (
 from ottla.node.client.refusal import Refused
 
 
-def read_plan(path: Path) -> dict[TopicPartition, list[int]]:
+def read_plan(path: Path) -> Plan:
     """Return the plan in a file; CommandError if it is not valid."""
     try:
         return parse_plan(_content(path))
@@ -82,13 +93,31 @@ async def generate(
     return 0
 
 
-async def execute(client: Client, plan: Assignment, *, rate: int | None, waits: bool, as_json: bool) -> int:
-    """Start the moves of a plan; with `waits`, wait for their end and remove the throttle of `rate`."""
-    topics = sorted({one.topic for one in plan})
+async def execute(
+    client: Client,
+    plan: Plan,
+    *,
+    rate: int | None,
+    log_dirs_rate: int | None,
+    waits: bool,
+    as_json: bool,
+) -> int:
+    """Start the moves of a plan; with `waits`, wait for their end and remove their throttles.
+
+    `rate` limits the copies between brokers and `log_dirs_rate` those between the directories of a broker, in
+    bytes per second for each broker.
+    """
+    replicas, log_dirs = plan
+    topics = sorted({one.topic for one in replicas})
     async with client:
         now = await assignment(client, topics)
-        _check_there(now, plan)
-        before = {one: now[one] for one in plan}
+        _check_there(now, replicas)
+        before = {one: now[one] for one in replicas}
+        if log_dirs_rate is not None:
+            limits = {throttles.LOG_DIRS_RATE: log_dirs_rate}
+            await throttles.set_throttles(client.renewed(), rates=limits, broker_ids=None, topics=())
+        # Brokers that get a replica create it in its directory if they know the directory before.
+        started = await start_log_dir_moves(client.renewed(), log_dirs)
         if rate is not None:
             limits = {throttles.LEADER_RATE: rate, throttles.FOLLOWER_RATE: rate}
             await throttles.set_throttles(client.renewed(), rates=limits, broker_ids=None, topics=topics)
@@ -97,17 +126,22 @@ async def execute(client: Client, plan: Assignment, *, rate: int | None, waits: 
             print("Save this to use as the --json file during rollback", flush=True)
             if rate is not None:
                 print(f"The inter-broker throttle limit was set to {rate} B/s", flush=True)
-        await cluster_admin.move_partitions(client.renewed(), plan)
+            if log_dirs_rate is not None:
+                print(f"The replica-alter-dir throttle limit was set to {log_dirs_rate} B/s", flush=True)
+        await cluster_admin.move_partitions(client.renewed(), replicas)
         if not as_json:
-            names = ",".join(map(str, sorted(plan)))
-            print(f"Successfully started partition reassignments for {names}", flush=True)
+            print(f"Successfully started partition reassignments for {_names(replicas)}", flush=True)
+            if started:
+                print(f"Successfully started log directory moves for: {_names(started)}", flush=True)
         if waits:
-            await until_moved(client, plan)
-            await check_moved(client, plan)
+            await until_moved(client, replicas)
+            await check_moved(client, replicas)
+            late = {one: path for one, path in log_dirs.items() if one not in started}
+            await _until_in_log_dirs(client, log_dirs, late)
             return await _verify(client.renewed(), plan, keeps_throttles=False, as_json=as_json)
     if as_json:
-        print_json({"previous": plan_as_json(before), "started": plan_as_json(plan)})
-    elif rate is not None:
+        print_json({"previous": plan_as_json(before), "started": plan_as_json(replicas, log_dirs)})
+    elif rate is not None or log_dirs_rate is not None:
         print(
             "warning: the throttle stays until --verify finds that the reassignment has completed.",
             file=sys.stderr,
@@ -115,20 +149,49 @@ async def execute(client: Client, plan: Assignment, *, rate: int | None, waits: 
     return 0
 
 
-async def verify(client: Client, plan: Assignment, *, keeps_throttles: bool, as_json: bool) -> int:
+async def _until_in_log_dirs(
+    client: Client, wanted: Mapping[Replica, str], late: Mapping[Replica, str]
+) -> None:
+    """Start the moves in `late`, whose replicas have come to their brokers by now, and wait until all end.
+
+    REQUEST_TIMED_OUT if no move ends for the timeout.
+    """
+    missing = set(late) - await start_log_dir_moves(client.renewed(), late)
+    since, left = time.monotonic(), len(wanted) + 1
+    while True:
+        missing -= await start_log_dir_moves(client.renewed(), {one: wanted[one] for one in missing})
+        moves = await describe_log_dir_moves(client.renewed(), wanted)
+        unfinished = [one for one in moves if one.is_active or one.replica in missing]
+        if not unfinished:
+            return
+        if len(unfinished) < left:
+            since, left = time.monotonic(), len(unfinished)
+        if time.monotonic() - since > client.timeout_s:
+            first = unfinished[0]
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"replica {first.replica} is still moving to {first.wanted}; "
+                "the move continues in the background",
+            )
+        await asyncio.sleep(POLL_S)
+
+
+async def verify(client: Client, plan: Plan, *, keeps_throttles: bool, as_json: bool) -> int:
     """Print the state of a plan, and remove its throttle when it is complete; 1 if it is not."""
     async with client:
         return await _verify(client, plan, keeps_throttles=keeps_throttles, as_json=as_json)
 
 
-async def _verify(client: Client, plan: Assignment, *, keeps_throttles: bool, as_json: bool) -> int:
+async def _verify(client: Client, plan: Plan, *, keeps_throttles: bool, as_json: bool) -> int:
+    replicas = plan.replicas
     moving = await cluster_admin.list_moves(client)
-    now = await assignment(client, sorted({one.topic for one in plan}))
-    _check_there(now, plan)
+    now = await assignment(client, sorted({one.topic for one in replicas}))
+    _check_there(now, replicas)
+    moves = await describe_log_dir_moves(client, plan.log_dirs)
     if not as_json:
         print("Status of partition reassignment:")
     with Results(as_json=as_json) as results:
-        for one, wanted in sorted(plan.items()):
+        for one, wanted in sorted(replicas.items()):
             row = {**one._asdict(), "replicas": list(now[one]), "wanted": list(wanted)}
             if one in moving:
                 line = f"Reassignment of partition {one} is still in progress."
@@ -141,7 +204,9 @@ async def _verify(client: Client, plan: Assignment, *, keeps_throttles: bool, as
                     f"{_ids(now[one])} rather than {_ids(wanted)}."
                 )
                 results.add({**row, "state": "not moving"}, line)
-    if not moving and not keeps_throttles:
+        for move in moves:
+            results.add(_row_of(move), sentence_of(move))
+    if not moving and not any(one.is_active for one in moves) and not keeps_throttles:
         cleared = await throttles.clear_throttles(client.renewed())
         if not as_json and cleared.brokers:
             ids = _ids([one.broker_id for one in cleared.brokers])
@@ -149,24 +214,45 @@ async def _verify(client: Client, plan: Assignment, *, keeps_throttles: bool, as
         if not as_json and cleared.topics:
             names = ",".join(one.topic for one in cleared.topics)
             print(f"Clearing topic-level throttles on topics {names}")
-    is_done = all(one not in moving and list(now[one]) == list(wanted) for one, wanted in plan.items())
-    return 0 if is_done else EXIT_FAILURE
+    is_done = all(one not in moving and list(now[one]) == list(wanted) for one, wanted in replicas.items())
+    return 0 if is_done and all(one.is_completed for one in moves) else EXIT_FAILURE
 
 
-async def cancel(client: Client, plan: Assignment, *, as_json: bool) -> int:
-    """Cancel the moves of a plan that are under way, and remove the throttle if no other partition moves."""
+def _row_of(move: LogDirMove) -> dict[str, object]:
+    replica, wanted, current, _ = move
+    state = "in progress" if move.is_active else "completed" if move.is_completed else "not moving"
+    return {
+        **replica.partition._asdict(),
+        "broker": replica.broker_id,
+        "log_dir": current,
+        "wanted_log_dir": wanted,
+        "state": state,
+    }
+
+
+async def cancel(client: Client, plan: Plan, *, as_json: bool) -> int:
+    """Cancel the moves of a plan that are under way, and remove the throttles if no other partition moves."""
     async with client:
-        moving = [one for one in sorted(await cluster_admin.list_moves(client)) if one in plan]
+        moving = [one for one in sorted(await cluster_admin.list_moves(client)) if one in plan.replicas]
+        moves = await describe_log_dir_moves(client.renewed(), plan.log_dirs)
+        active = {one.replica: one.current for one in moves if one.is_active and one.current is not None}
+        await start_log_dir_moves(client.renewed(), active)
         await cluster_admin.move_partitions(client.renewed(), dict.fromkeys(moving))
         if not set(await cluster_admin.list_moves(client.renewed())) - set(moving):
             await throttles.clear_throttles(client.renewed())
     if as_json:
-        print_json([one._asdict() for one in moving])
-    elif moving:
-        names = ",".join(map(str, moving))
-        print(f"Successfully cancelled partition reassignments for: {names}")
+        rows: list[dict[str, object]] = [one._asdict() for one in moving]
+        rows += [{**one.partition._asdict(), "broker": one.broker_id} for one in sorted(active)]
+        print_json(rows)
+        return 0
+    if moving:
+        print(f"Successfully cancelled partition reassignments for: {_names(moving)}")
     else:
         print("None of the specified partition reassignments are active.")
+    if active:
+        print(f"Successfully cancelled log directory moves for: {_names(active)}")
+    elif plan.log_dirs:
+        print("None of the specified log directory moves are active.")
     return 0
 
 
@@ -174,6 +260,10 @@ def _check_there(now: Assignment, plan: Mapping[TopicPartition, object]) -> None
     missing = sorted(one for one in plan if one not in now)
     if missing:
         raise CommandError(f"There is no partition {missing[0]}; nothing was changed.")
+
+
+def _names(ones: Iterable[TopicPartition | Replica]) -> str:
+    return ",".join(map(str, sorted(ones)))
 
 
 def _ids(brokers: Sequence[int]) -> str:

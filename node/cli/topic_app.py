@@ -325,6 +325,15 @@ def topic_reassign(
             help="with --json, copy at most this many bytes per second to and from each broker",
         ),
     ] = None,
+    log_dirs_throttle: Annotated[
+        int | None,
+        typer.Option(
+            "--replica-alter-log-dirs-throttle",
+            metavar="BYTES",
+            min=1,
+            help="with --json, copy at most this many bytes per second between log directories of a broker",
+        ),
+    ] = None,
     preserve_throttles: Annotated[
         bool, typer.Option("--preserve-throttles", help="with --verify, leave throttles as they are")
     ] = False,
@@ -368,7 +377,12 @@ def topic_reassign(
     import ottla.node.cli.reassign_commands as commands
 
     as_json = output == "json"
-    of_plans = {"--verify": verify, "--throttle": throttle is not None}
+    of_plans = {
+        "--verify": verify,
+        "--throttle": throttle is not None,
+        "--replica-alter-log-dirs-throttle": log_dirs_throttle is not None,
+    }
+    is_throttled = throttle is not None or log_dirs_throttle is not None
     of_generate = {
         "--topics-to-move-json-file": topics_file is not None,
         "--broker-list": broker_list is not None,
@@ -379,7 +393,7 @@ def topic_reassign(
     _check_goes_with("--verify", verify, {"--preserve-throttles": preserve_throttles})
     if sum((generate, plan is not None, bool(replicas))) > 1:
         raise CommandError("Use one of --replicas, --json and --generate.", EXIT_USAGE)
-    if verify + cancel + (throttle is not None) > 1:
+    if verify + cancel + is_throttled > 1:
         raise CommandError("Use one of --verify, --cancel and --throttle.", EXIT_USAGE)
     if generate:
         if (name is None) == (topics_file is None):
@@ -401,7 +415,16 @@ def topic_reassign(
         elif cancel:
             run(lambda: plans.cancel(client, wanted, as_json=as_json))
         else:
-            run(lambda: plans.execute(client, wanted, rate=throttle, waits=wait, as_json=as_json))
+            run(
+                lambda: plans.execute(
+                    client,
+                    wanted,
+                    rate=throttle,
+                    log_dirs_rate=log_dirs_throttle,
+                    waits=wait,
+                    as_json=as_json,
+                )
+            )
         return
     if name is None:
         raise CommandError("Name a topic, or use --json or --generate.", EXIT_USAGE)

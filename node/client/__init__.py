@@ -26,6 +26,7 @@ consumer              a consumer of partitions
 share_group_admin     the start offsets and lags of share groups
 group_admin           groups, their members and their committed offsets
 log_dirs              the log directories of brokers
+log_dir_moves         moves of replicas between the log directories of their brokers
 quorum_admin          the metadata quorum
 quota_admin           quotas of users, client ids and addresses
 topic_admin           topics, their settings and their offsets

@@ -2,24 +2,36 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, TypeGuard
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeGuard
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from ottla.metadata_raft.image import BrokerImage, MetadataImage
 from ottla.metadata_raft.leader_spread import LeaderSpread
 from ottla.metadata_raft.replica_placement import place_replicas
+from ottla.node.client.log_dir_moves import Replica
 from ottla.node.client.refusal import Refused
 
 VERSION: Final = 1
 ANY: Final = "any"  # of log_dirs: the broker chooses
 MAX_PLAN_BYTES: Final = 64 * 1024 * 1024  # some 400,000 partitions
 
+MAX_PATH_CHARACTERS: Final = 4_096
 Assignment = Mapping[TopicPartition, Sequence[int]]
 
 
-def plan_as_json(assignment: Assignment) -> dict[str, object]:
-    """Return a plan as Kafka's tool prints it."""
+class Plan(NamedTuple):
+    """The brokers of each partition, and the directories of those replicas whose directory is not `any`."""
+
+    replicas: Assignment
+    log_dirs: Mapping[Replica, str]
+
+
+def plan_as_json(
+    assignment: Assignment, places: Mapping[Replica, str] = MappingProxyType({})
+) -> dict[str, object]:
+    """Return a plan as Kafka's tool prints it; replicas without a directory in `places` have `any`."""
     return {
         "version": VERSION,
         "partitions": [
@@ -27,7 +39,7 @@ def plan_as_json(assignment: Assignment) -> dict[str, object]:
                 "topic": one.topic,
                 "partition": one.partition,
                 "replicas": list(replicas),
-                "log_dirs": [ANY] * len(replicas),
+                "log_dirs": [places.get(Replica(one, broker_id), ANY) for broker_id in replicas],
             }
             for one, replicas in sorted(assignment.items())
         ],
@@ -39,10 +51,11 @@ def plan_as_text(assignment: Assignment) -> str:
     return json.dumps(plan_as_json(assignment), separators=(",", ":"))
 
 
-def parse_plan(content: bytes) -> dict[TopicPartition, list[int]]:
-    """Return the brokers of each partition in a plan; ValueError with the reason if it is not valid."""
+def parse_plan(content: bytes) -> Plan:
+    """Return the plan in a file; ValueError with the reason if it is not valid."""
     entries = _entries(content, "partitions")
     found: dict[TopicPartition, list[int]] = {}
+    places: dict[Replica, str] = {}
     for entry in entries:
         topic, number, replicas = entry.get("topic"), entry.get("partition"), entry.get("replicas")
         if not isinstance(topic, str) or not _is_id(number) or not isinstance(replicas, list):
@@ -57,15 +70,15 @@ def parse_plan(content: bytes) -> dict[TopicPartition, list[int]]:
         log_dirs = entry.get("log_dirs", [ANY] * len(replicas))
         if not isinstance(log_dirs, list) or len(log_dirs) != len(replicas):
             raise ValueError(f"{one} does not have as many log_dirs as replicas")
-        if any(path != ANY for path in log_dirs):
-            raise ValueError(
-                f'the log_dirs of {one} name a directory, where only "{ANY}" is supported: '
-                "kafka-reassign-partitions moves replicas between the directories of a broker"
-            )
+        for broker_id, path in zip(replicas, log_dirs, strict=True):
+            if not _is_path(path):
+                raise ValueError(f'the log_dirs of {one} are neither "{ANY}" nor absolute paths')
+            if path != ANY:
+                places[Replica(one, broker_id)] = path
         found[one] = replicas
     if not found:
         raise ValueError("it has no partitions")
-    return found
+    return Plan(found, places)
 
 
 def parse_topics(content: bytes) -> list[str]:
@@ -96,6 +109,12 @@ def _entries(content: bytes, name: str) -> list[dict[str, object]]:
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ValueError(f'it has no list of "{name}"')
     return entries
+
+
+def _is_path(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and (
+        value == ANY or (value.startswith("/") and len(value) <= MAX_PATH_CHARACTERS)
+    )
 
 
 def _is_id(value: object) -> TypeGuard[int]:

@@ -6,7 +6,15 @@ from collections import Counter
 import pytest
 
 from ottla.logstore.words.topic_partition import TopicPartition
-from ottla.node.client.reassignment_plan import parse_plan, parse_topics, plan_as_text, propose
+from ottla.node.client.log_dir_moves import Replica
+from ottla.node.client.reassignment_plan import (
+    Plan,
+    parse_plan,
+    parse_topics,
+    plan_as_json,
+    plan_as_text,
+    propose,
+)
 from ottla.node.client.refusal import Refused
 
 
@@ -19,9 +27,21 @@ def test_a_plan_is_read_as_it_is_written() -> None:
         '{"version":1,"partitions":[{"topic":"a","partition":1,"replicas":[3],"log_dirs":["any"]},'
         '{"topic":"b","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}'
     )
-    assert parse_plan(text.encode()) == plan
+    assert parse_plan(text.encode()) == (plan, {})
     assert parse_plan(b'{"partitions": [{"topic": "a", "partition": 0, "replicas": [0]}]}')
     assert parse_topics(b'{"topics": [{"topic": "b"}, {"topic": "a"}], "version": 1}') == ["b", "a"]
+
+
+def test_a_plan_has_the_directories_of_replicas() -> None:
+    where = TopicPartition("a", 0)
+    plan = Plan({where: [1, 2]}, {Replica(where, 2): "/disk2"})
+
+    written = plan_as_json(*plan)
+
+    assert written["partitions"] == [
+        {"topic": "a", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "/disk2"]}
+    ]
+    assert parse_plan(json.dumps(written).encode()) == plan
 
 
 @pytest.mark.parametrize(
@@ -40,7 +60,9 @@ def test_a_plan_is_read_as_it_is_written() -> None:
             [{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": []}],
             "does not have as many log_dirs as replicas",
         ),
-        ([{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": ["/x"]}], "name a directory"),
+        ([{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": ["x"]}], "nor absolute paths"),
+        ([{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": ["/" * 5000]}], "nor absolute paths"),
+        ([{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": [1]}], "nor absolute paths"),
     ],
 )
 def test_an_invalid_plan_is_rejected(partitions: object, words: str) -> None:
