@@ -64,7 +64,9 @@ def _check_registered(services: Services, command: AddRaftVoter) -> None:
     if registered is None:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Node {command.voter_id} is not registered with this cluster: start it first.",
+            f"Node {command.voter_id} is not registered as a broker of this cluster: start it first. A node"
+            " that is only a controller becomes a voter by itself, with"
+            " controller.quorum.auto.join.enable=true and an empty metadata.log.dir.",
         )
     configured = [one for one in services.config.controller_quorum_voters if one.node_id == command.voter_id]
     ports = {point.port for point in registered.controllers.values()} | {one.port for one in configured}

@@ -56,8 +56,8 @@ class Reader:
         self._thread.join(PATIENT_S)
 
 
-def ottla(cluster: Cluster, *arguments: str) -> str:
-    return command_line.ottla(cluster.bootstrap, *arguments, timeout_s=PATIENT_S)
+def ottla(cluster: Cluster, *arguments: str, code: int = 0) -> str:
+    return command_line.ottla(cluster.bootstrap, *arguments, code=code, timeout_s=PATIENT_S)
 
 
 def voters(cluster: Cluster) -> list[int]:

@@ -1,6 +1,7 @@
 """Controllers that are no brokers: three of them lead a cluster of two brokers, each a process of its own."""
 
 import json
+import shutil
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -259,6 +260,14 @@ def test_controllers_join_a_running_cluster_by_themselves(make_cluster: MakeClus
     cluster.start(2)
 
     assert voters(cluster) == [0, 1], "one that was removed does not come back by itself"
+    endpoint = setting(cluster.homes[2], "listeners").removeprefix("CONTROLLER://")
+    assert "--endpoint HOST:PORT" in ottla(cluster, "quorum", "add", "2", code=1)
+    rejected = ottla(cluster, "quorum", "add", "2", "--endpoint", endpoint, code=1)
+    assert "controller.quorum.auto.join.enable=true and an empty metadata.log.dir" in rejected
+    assert cluster.terminate(2) == 0
+    shutil.rmtree(cluster.homes[2].directory / "data")
+    cluster.start(2)
+    eventually(lambda: voters(cluster) == list(CONTROLLERS), "it votes again", PATIENT_S)
 
 
 def test_controllers_and_a_node_that_is_a_broker_too_form_one_quorum(make_cluster: MakeCluster) -> None:

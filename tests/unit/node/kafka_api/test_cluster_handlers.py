@@ -336,7 +336,7 @@ CLIENTS_PORT, CONTROLLERS_PORT = 9092, 9093
 @pytest.mark.parametrize(
     ("voter_id", "places", "told"),
     [
-        (7, [("host2", CONTROLLERS_PORT)], "Node 7 is not registered with this cluster"),
+        (7, [("host2", CONTROLLERS_PORT)], "Node 7 is not registered as a broker of this cluster"),
         (2, [("10.0.0.9", CONTROLLERS_PORT)], "does not listen for controllers at 10.0.0.9:9093"),
         (2, [("host1", CONTROLLERS_PORT)], "does not listen for controllers at host1:9093"),
         (2, [("host2", 22)], "does not listen for controllers at host2:22"),
