@@ -64,6 +64,20 @@ CPU of the whole client process, its start included, stands beside the server's.
 the same two cores.
 
 """
+CLIENTS_3 = """
+### Clients of three nodes
+
+The same clients, and topics with three replicas. The three nodes share the two cores with the client.
+
+"""
+CORES = """
+## All cores of a host
+
+`ottla start --nodes-per-host 1` and `2` on a machine of two cores. Topics have one replica, and producers wait
+for the leader. The generator takes half a core of the two, so two nodes can use one and a half times the
+processor time of one node at most.
+
+"""
 FAILOVER = """
 ## Failover
 
@@ -89,6 +103,8 @@ SECTIONS: Final = {
     "": HEAD,
     "_nodes_3": NODES_3,
     "_clients": CLIENTS,
+    "_clients_3": CLIENTS_3,
+    "_cores": CORES,
     "_failover": FAILOVER,
     "_tls": TLS,
     "_acls": ACLS,
