@@ -78,7 +78,7 @@ class Damage:
         return f"{self.path}, position {self.position}, offset {self.offset}: {self.detail}"
 
 
-class _Reign(NamedTuple):
+class _EpochStart(NamedTuple):
     """A leader epoch as found in the batches."""
 
     epoch: int
@@ -123,7 +123,7 @@ class LogCheck:
     _has_gaps: bool = False  # offsets are missing between undamaged batches
     _is_unbroken: bool = True  # all batches from the first segment on were read, without damage
     _last_markers: dict[int, int] = field(default_factory=dict)  # by producer
-    _reigns: list[_Reign] = field(default_factory=list)
+    _epoch_starts: list[_EpochStart] = field(default_factory=list)
     _other_epochs: list[Damage] = field(default_factory=list)  # batches with another epoch than the log has
     # The leader epochs of the batches, None if not all batches were read or the file is right; and the damage
     # of the file of epochs.
@@ -146,7 +146,7 @@ class LogCheck:
         previous_end = None if self.is_partial else self._known_from
         for one in self.segments:
             if previous_end != one.segment.base_offset:
-                self._begin_anew(one.segment.base_offset)
+                self._reset(one.segment.base_offset)
             previous_end = one.end_offset
             if len(self.findings) >= MAX_FINDINGS:
                 return
@@ -212,7 +212,7 @@ class LogCheck:
             damage = replace(_damage(segment, end, next_offset, detail), is_hole=True)
         if damage is not None:
             self.findings.append(damage)
-            self._begin_anew(one.end_offset)
+            self._reset(one.end_offset)
             return
         self._note(segment, FileKind.OFFSET_INDEX, segment.offset_index.path, rows.wrong())
         self._note(segment, FileKind.TIME_INDEX, segment.time_index.path, times.wrong())
@@ -222,7 +222,7 @@ class LogCheck:
             # Readers of this log need no more of a transaction that began below the first segment.
             self.known_transactions[segment.base_offset] = tuple(expected)
 
-    def _begin_anew(self, offset: int) -> None:
+    def _reset(self, offset: int) -> None:
         """Reset the producers' state: the batches below were not read, so open transactions are unknown."""
         self._producers, self._known_from = ProducerState(), offset
         self._last_markers.clear()
@@ -249,21 +249,21 @@ class LogCheck:
             self._other_epochs.append(damage)
         if epoch < 0:
             return
-        if not self._reigns or epoch != self._reigns[-1].epoch:
-            self._reigns.append(_Reign(epoch, offset, max(min(next_offset, offset), start_offset)))
+        if not self._epoch_starts or epoch != self._epoch_starts[-1].epoch:
+            self._epoch_starts.append(_EpochStart(epoch, offset, max(min(next_offset, offset), start_offset)))
 
     def _judge_epochs(self) -> None:
         """Decide which is damaged if epochs differ: the batches, or the file of the epochs."""
-        reigns, others = self._reigns, self._other_epochs
-        are_growing = all(one.epoch < other.epoch for one, other in pairwise(reigns))
-        if self._is_unbroken and are_growing and reigns and not self._are_known(reigns):
-            self.batch_epochs = tuple(EpochEntry(one.epoch, one.start_offset) for one in reigns)
+        starts, others = self._epoch_starts, self._other_epochs
+        are_growing = all(one.epoch < other.epoch for one, other in pairwise(starts))
+        if self._is_unbroken and are_growing and starts and not self._are_known(starts):
+            self.batch_epochs = tuple(EpochEntry(one.epoch, one.start_offset) for one in starts)
             self.epochs_damage = Damage(
                 kind=FileKind.EPOCHS,
                 segment=self.segments[0].segment,
                 path=self.log.epochs_path,
                 position=0,
-                offset=reigns[0].start_offset,
+                offset=starts[0].start_offset,
                 detail="its epochs differ from those of the batches",
             )
             # If only one batch differs, the batch may be wrong instead.
@@ -276,8 +276,8 @@ class LogCheck:
                 named.add(damage.path)
                 self.findings.append(damage)
 
-    def _are_known(self, reigns: Sequence[_Reign]) -> bool:
-        first, end = reigns[0], self.segments[-1].end_offset
+    def _are_known(self, starts: Sequence[_EpochStart]) -> bool:
+        first, end = starts[0], self.segments[-1].end_offset
         if self._epoch_of(first.start_offset) != first.epoch:
             return False
         known = {
@@ -285,7 +285,7 @@ class LogCheck:
             for entry in self.epochs
             if first.start_offset < entry.start_offset < end
         }
-        for one in reigns[1:]:
+        for one in starts[1:]:
             start_offset = known.pop(one.epoch, None)
             if start_offset is None or not one.earliest_offset <= start_offset <= one.start_offset:
                 return False

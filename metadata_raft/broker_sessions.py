@@ -18,7 +18,7 @@ from ottla.metadata_raft.image import MetadataImage
 RECONNECT_GRACE_MS: Final = 500
 # The time in which a broker whose connection was lost before this controller took over may come back: brokers
 # heartbeat as soon as they learn of the new controller.
-NEW_REIGN_GRACE_MS: Final = 500
+NEW_CONTROLLER_GRACE_MS: Final = 500
 NEVER: Final = 2**63 - 1
 
 
@@ -53,7 +53,7 @@ class BrokerSessions:
         }
         for broker_id in lost_at_ms.keys() & self._sessions.keys():
             over_ms = lost_at_ms[broker_id] + RECONNECT_GRACE_MS
-            self._sessions[broker_id].reconnect_until_ms = max(over_ms, now_ms + NEW_REIGN_GRACE_MS)
+            self._sessions[broker_id].reconnect_until_ms = max(over_ms, now_ms + NEW_CONTROLLER_GRACE_MS)
 
     def of(self, image: MetadataImage, broker_id: int, now_ms: int) -> Session:
         """Return the session of a registered broker; a new one if this broker epoch has none yet."""

@@ -231,7 +231,7 @@ def leaders_after_assignment(
     broker = image.brokers[broker_id]
     if not broker.has_online_dir(directory):
         change = _leave(image, topic.topic_id, assigned, broker_id, election)
-    elif _begins_anew(broker, partition):
+    elif _has_lost_log(broker, partition):
         change = _leave(image, topic.topic_id, assigned, broker_id, election, must_leave=True, may_empty=True)
     else:
         change = change_partition(
@@ -247,7 +247,7 @@ def leaders_after_assignment(
     yield change if change.directories is not None else replace(change, directories=directories)
 
 
-def _begins_anew(broker: BrokerImage, partition: PartitionImage) -> bool:
+def _has_lost_log(broker: BrokerImage, partition: PartitionImage) -> bool:
     """Return True if a replica was in a directory that its broker lost, so that its new log is empty.
 
     It must not lead as a replica in sync: the others would truncate their logs. If there are no other

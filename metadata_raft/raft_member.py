@@ -100,7 +100,7 @@ class RaftMember:
         self._told_term = 0  # the term in which the listener knows that this member leads, else 0
         self._began_empty = journal.last.raft_index == 0
         self._stands_aside = False  # set for a lone voter that met another quorum of its cluster
-        self._reign_index = 0  # the last entry that this leader appends before it may accept batches
+        self._ready_index = 0  # the last entry that this leader appends before it may accept batches
         self._noticed_at = 0.0  # the time of the last message that only carried the commit index
         self.notice_at: float | None = None  # when the next one is due, in the engine's seconds
         self.is_working = False  # whether a snapshot is being stored
@@ -338,19 +338,19 @@ class RaftMember:
             timestamp_ms=self._now_ms(),
         )
 
-    def begin_reign(self) -> None:
+    def begin_leading(self) -> None:
         # A learner's entries of an earlier term may be truncated since, and the engine resets only voters.
         self._forget_learners()
-        self.replication.begin_reign()
+        self.replication.begin_leading()
 
     def _forget_learners(self) -> None:
         self._learners.clear()
         self._set_peers()
 
-    def handle_reign(self) -> None:
+    def handle_leading(self) -> None:
         if self.journal.voters is None:
             self._append_first_voters()
-        self._reign_index = self.journal.last.raft_index
+        self._ready_index = self.journal.last.raft_index
         self._teach_strangers()
 
     def _append_first_voters(self) -> None:
@@ -380,7 +380,7 @@ class RaftMember:
                 last.end_offset, self.engine.term, self._now_ms(), [NoOpRecord()], LOWEST_METADATA_VERSION
             )
             self.engine.queue(encode_entry(batch, last.raft_index + 1))
-            self._reign_index = self.journal.last.raft_index
+            self._ready_index = self.journal.last.raft_index
             self.engine.send_soon()
 
     def replicate(self) -> None:
@@ -523,7 +523,7 @@ class RaftMember:
         if self._applied:
             entries, self._applied = self._applied, []
             self._listener.handle_entries(entries)
-        if engine.is_leading and not self._told_term and engine.applied_index >= self._reign_index:
+        if engine.is_leading and not self._told_term and engine.applied_index >= self._ready_index:
             self._told_term = engine.term
             self._listener.handle_leadership(engine.term)
 

@@ -58,9 +58,9 @@ class EngineParts(Protocol):
 
     def apply(self, entry: JournalEntry) -> None: ...
 
-    def begin_reign(self) -> None: ...
+    def begin_leading(self) -> None: ...
 
-    def handle_reign(self) -> None: ...
+    def handle_leading(self) -> None: ...
 
 
 class _EngineTransport(Transport):  # type: ignore[misc]
@@ -182,9 +182,9 @@ class RaftEngine(SyncObj):  # type: ignore[misc]
         self._parts.replicate()
 
     def _SyncObj__onBecomeLeader(self) -> None:
-        self._parts.begin_reign()
+        self._parts.begin_leading()
         SyncObj._SyncObj__onBecomeLeader(self)
-        self._parts.handle_reign()
+        self._parts.handle_leading()
 
     def _SyncObj__tryLogCompaction(self) -> None:
         """Do nothing: snapshots are made elsewhere."""

@@ -95,7 +95,7 @@ class Replication:
         self._directory_of = directory_of
         self._progress: dict[int, _Progress] = {}
 
-    def begin_reign(self) -> None:
+    def begin_leading(self) -> None:
         """Forget the progress of an earlier term."""
         self._progress.clear()
         # The first entry of this term comes next. With a copied directory of its own, this leader counts no

@@ -225,7 +225,7 @@ class Lane:
         if error.code in OF_A_RECORD and not self._was_uncertain and self._split():
             return 0
         if error.code in _OF_THE_SEQUENCE and not self._was_uncertain and can_wait:
-            self._begin_anew()
+            self._reset()
             return None
         if error.code.retriable and can_wait:
             self._was_uncertain = self._was_uncertain or not is_answer
@@ -235,7 +235,7 @@ class Lane:
             self._next_piece()
         piece = self._take()
         if not is_certain:
-            self._begin_anew()
+            self._reset()
         piece.batch.outcomes[piece.first : piece.end] = [error] * piece.records_count
         return _decided(piece)
 
@@ -264,7 +264,7 @@ class Lane:
         self._was_uncertain = False
         return piece
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         self.identity, self.needs_own_identity, self._sequence, self.content = None, True, 0, None
 
 

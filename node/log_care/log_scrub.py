@@ -271,7 +271,7 @@ class LogScrub:
             self._was_compacted.add(name)
         await self._ask_others(check)
         await self._compare_epochs_file(check)
-        self._known_anew(check, is_whole=offsets is None)
+        self._replace_known(check, is_whole=offsets is None)
         if _has_damaged_batches(self._known.get(name, {})):
             await self._replicas.step_aside(name)
         if not self._is_valid(check):
@@ -359,7 +359,7 @@ class LogScrub:
                     break
                 await asyncio.sleep(min(pause, MAX_PAUSE_S))
 
-    def _known_anew(self, check: LogCheck, *, is_whole: bool) -> None:
+    def _replace_known(self, check: LogCheck, *, is_whole: bool) -> None:
         """Replace the known damage of the log, or of the segments read; log and count new findings."""
         name = check.log.topic_partition
         before = self._known.pop(name, {})

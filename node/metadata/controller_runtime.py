@@ -209,8 +209,8 @@ class ControllerRuntime:
                 continue
             batch = self._batch_of(decision.records)
             replayed = await take_turns(replay_steps(before, batch))
-            is_same_reign = self._quorum.is_leader and self._quorum.epoch == batch.epoch
-            if self._controller.image is before and is_same_reign:
+            is_same_leader = self._quorum.is_leader and self._quorum.epoch == batch.epoch
+            if self._controller.image is before and is_same_leader:
                 self._append(batch, replayed)
                 return self._decided(decision)
         return self.begin(command, request, client, charge=charge)

@@ -154,7 +154,7 @@ class FollowerFetcher:
         """Stop following a partition: another node leads it, or this node no longer follows it."""
         self._fetches.remove(key)
 
-    def tell_anew(self, key: Key) -> None:
+    def report_again(self, key: Key) -> None:
         """Report the state of this replica to the leader with the next fetch."""
         if self._fetches.touch_key(key):
             self._tell()
@@ -402,10 +402,10 @@ class FollowerFetcher:
             )
         self._fetches.touch(followed)
 
-    def _cut(self, partition: Partition, offset: int, *, begins_anew: bool = False) -> None:
+    def _cut(self, partition: Partition, offset: int, *, starts_empty: bool = False) -> None:
         log_, now_ms = partition.log, self._world.now_ms()
         recovery_point = log_.recovery_point
-        if begins_anew:
+        if starts_empty:
             partition.start_again_at(offset, now_ms=now_ms)
         else:
             partition.truncate_to(offset, now_ms=now_ms)
@@ -478,7 +478,7 @@ class FollowerFetcher:
             leader.end_offset,
             reset.offset,
         )
-        self._cut(partition, reset.offset, begins_anew=reset.begins_anew)
+        self._cut(partition, reset.offset, starts_empty=reset.starts_empty)
         self._fetches.set_phase(followed, Phase.FETCHING)
 
     async def _offsets(

@@ -103,16 +103,16 @@ class Reset(NamedTuple):
     """The offset at which a log outside its leader's range continues, and True if it starts empty there."""
 
     offset: int
-    begins_anew: bool
+    starts_empty: bool
 
 
 def reset_for(leader: Range, own_end_offset: int) -> Reset:
     """Cut a log beyond the leader's end to it, drop one before its start, and keep one within the range."""
     if leader.end_offset < own_end_offset:
-        return Reset(leader.end_offset, begins_anew=False)
+        return Reset(leader.end_offset, starts_empty=False)
     if leader.start_offset > own_end_offset:
-        return Reset(leader.start_offset, begins_anew=True)
-    return Reset(own_end_offset, begins_anew=False)
+        return Reset(leader.start_offset, starts_empty=True)
+    return Reset(own_end_offset, starts_empty=False)
 
 
 class FollowedPartition:

@@ -73,12 +73,12 @@ class Replication:
         self._followed[name] = (fetcher, key)
         fetcher.add(partition)
 
-    def tell_anew(self, name: TopicPartition) -> None:
+    def report_again(self, name: TopicPartition) -> None:
         """Report the state of this replica to the leader again, if this node follows one."""
         followed = self._followed.get(name)
         if followed is not None:
             fetcher, key = followed
-            fetcher.tell_anew(key)
+            fetcher.report_again(key)
 
     def dropped(self, name: TopicPartition) -> None:
         """Stop following a leader with this partition."""

@@ -29,7 +29,7 @@ class AcquisitionLocks:
         """Add an entry for records whose lock or wait ends at this time."""
         heappush(self._entries, (time_ms, first, last))
         if len(self._entries) > 2 * len(self._records) + _FEW:
-            self._make_anew()
+            self._rebuild()
 
     def next_ms(self) -> int | None:
         """Return the time of the next entry that is not stale, None if there is none."""
@@ -57,7 +57,7 @@ class AcquisitionLocks:
             covered = [(b, e) for when, b, e in self._entries if when <= time_ms and b <= last and e >= first]
             assert not time_ms or records.transitions[index] or covered, records.describe(index)
 
-    def _make_anew(self) -> None:
+    def _rebuild(self) -> None:
         records = self._records
         self._entries = [
             (time_ms, records.firsts[index], records.lasts[index])

@@ -374,12 +374,12 @@ class DelayedIndex:
             if number == len(self._firsts) or self._firsts[number] != base:
                 continue
             if self._may_join(number):
-                self._make_anew(number, number + 2)
+                self._rebuild_blocks(number, number + 2)
             elif number and self._may_join(number - 1):
                 number -= 1
-                self._make_anew(number, number + 2)
+                self._rebuild_blocks(number, number + 2)
             elif len(self._blocks[number].offsets) > 2 * self._blocks[number].waiting:
-                self._make_anew(number, number + 1)
+                self._rebuild_blocks(number, number + 1)
             else:
                 continue
             self._untidy[self._firsts[number]] = None
@@ -391,7 +391,7 @@ class DelayedIndex:
         one, two = self._blocks[number : number + 2]
         return one.waiting + two.waiting <= FEW_RECORDS and two.last_offset - one.base <= MAX_SPAN
 
-    def _make_anew(self, begin: int, end: int) -> None:
+    def _rebuild_blocks(self, begin: int, end: int) -> None:
         left = [pair for block in self._blocks[begin:end] for pair in block.left()]
         self._delete(begin, end)
         made = _Block(left[0][0])

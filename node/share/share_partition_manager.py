@@ -604,10 +604,10 @@ class SharePartitionManager:
         if not self._is_open(connection):  # nothing would end the session
             raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         if is_first:
-            self._read_anew(key.group)
+            self._read_again(key.group)
         return self.sessions.create(key, partitions, connection, self._now_ms())
 
-    def _read_anew(self, group: str) -> None:
+    def _read_again(self, group: str) -> None:
         """Read the state of share-partitions again that were kept for their dead letters.
 
         The group that begins may have another incarnation of the state. Dead letters of partitions that it

@@ -18,7 +18,7 @@ CLOCK_LOOK_MS: Final = 1_000
 # The clocks may drift this far apart before timers are set again: a slewed clock drifts by 1 ms in 2 s.
 CLOCK_DRIFT_MS: Final = 20
 # Timers that are set again in one turn of the loop: some 5 us each.
-MAX_SET_ANEW: Final = 256
+MAX_RESET: Final = 256
 _CLOCK: Final = "clock"  # the name of the timer for the next comparison
 
 
@@ -80,18 +80,18 @@ class ShareTimers:
         ahead_ms = self._wall_ms() - self._now_ms()
         if abs(ahead_ms - self._wall_ahead_ms) > CLOCK_DRIFT_MS:
             self._wall_ahead_ms = ahead_ms
-            self._set_anew(list(self._delayed.values()))
+            self._reset_timers(list(self._delayed.values()))
         elif self._delayed:
             assert self._queue is not None
             self._queue.start(_CLOCK, CLOCK_LOOK_MS, self._look)
 
-    def _set_anew(self, cores: Sequence[SharePartition]) -> None:
+    def _reset_timers(self, cores: Sequence[SharePartition]) -> None:
         """Set timers again, some in each turn of the loop."""
-        for core in cores[:MAX_SET_ANEW]:
+        for core in cores[:MAX_RESET]:
             if self._delayed.get(core.key) is core:
                 self.start(core)
         if self._delayed:
             assert self._queue is not None
-            rest = cores[MAX_SET_ANEW:]
-            again = partial(self._set_anew, rest) if rest else self._look
+            rest = cores[MAX_RESET:]
+            again = partial(self._reset_timers, rest) if rest else self._look
             self._queue.start(_CLOCK, 0 if rest else CLOCK_LOOK_MS, again)

@@ -66,7 +66,7 @@ def make_care(base: Foundation, parts: QuorumServices, replicas: ReplicaManager)
             bytes_per_second=lambda: base.config.ottla_log_scrub_bytes_per_second,
             refilling=lambda log, end_offset: maintenance.refilling(log, end_offset),
         ),
-        replicas=DamagedReplicas(find=replicas.find, tell_leader=replication.tell_anew),
+        replicas=DamagedReplicas(find=replicas.find, tell_leader=replication.report_again),
         metadata_damage=lambda: damage_in(config.metadata_log_dir / f"{METADATA_TOPIC}-0", world.disk),
         key_bytes=lambda: cleaner_key_bytes(base),
     )

@@ -93,7 +93,7 @@ class MirrorJob:
         except PySparkException:
             # The node that was asked may lag behind the one that the query asked, or a topic of the target
             # was deleted. The rows already written of the batch are aborted.
-            if self._follower.follow(anew=True) == TopicChanges():
+            if self._follower.follow(asks_target=True) == TopicChanges():
                 raise
             self._save(batch)
         if self._is_available_now:

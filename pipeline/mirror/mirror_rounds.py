@@ -97,7 +97,7 @@ class MirrorRounds:
         self.status = replace(self.status, problems=problems)
 
     def _follow_topics(self) -> None:
-        self._topics.follow(anew=True)
+        self._topics.follow(asks_target=True)
         self.status = replace(self.status, topics_followed_ms=_wall_ms())
 
     def _sync_configs(self) -> None:

@@ -60,17 +60,17 @@ class TopicFollower:
             for name in sorted(self._source.topics_matching(self._pattern))
         }
 
-    def follow(self, *, anew: bool = False) -> TopicChanges:
+    def follow(self, *, asks_target: bool = False) -> TopicChanges:
         """Create missing topics and partitions, and return the changes.
 
-        Raises KafkaError, with the topic, for a refused change. Without `anew` the target is asked only if
-        the source has changed since the last time.
+        Raises KafkaError, with the topic, for a rejected change. Without `asks_target` the target is asked
+        only if the source has changed since the last time.
         """
         policy = self._options.policy
         topics = self._source.topics_matching(self._pattern)
         names = {policy.remote_topic(name): name for name in topics}
         counts = {remote: len(topics[name].leaders) for remote, name in names.items()}
-        if counts == self._followed and not anew:
+        if counts == self._followed and not asks_target:
             return TopicChanges()
         there = {name: len(topic.leaders) for name, topic in self._target.topics([*counts]).items()}
         changes = partition_changes(

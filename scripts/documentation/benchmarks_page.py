@@ -73,9 +73,9 @@ The same clients, and topics with three replicas. The three nodes share the two 
 CORES = """
 ## All cores of a host
 
-`ottla start --nodes-per-host 1` and `2` on a machine of two cores. Topics have one replica, and producers wait
-for the leader. The generator takes half a core of the two, so two nodes can use one and a half times the
-processor time of one node at most.
+`ottla start --nodes-per-host 1` and `2` on a machine of two cores. Topics have one replica, and producers
+wait for the leader. The generator takes half a core of the two, so two nodes can use one and a half times
+the processor time of one node at most.
 
 """
 FAILOVER = """

@@ -26,7 +26,7 @@ TAIL: Final = """
   image shares what did not change with the one before. It is encoded once for all nodes that observe the
   metadata, in less than a millisecond.
 - **A node falls** that led 30,000 partitions: other leaders are chosen, written and applied in 0.4 s at
-  200,000 partitions, as one batch of the log. Each node applies it, and then leads or follows what is its own.
+  200,000 partitions, as one batch of the log. Each node applies it, and then leads or follows its own.
 - **Heartbeats** of 100 nodes, one each two seconds, take 0.3 ms of the controller a second.
 - **Clients** that ask for all topics are answered with 8 MB at 200,000 partitions, encoded in a thread and
   kept for those who ask next. Clients that name their topics get only those.

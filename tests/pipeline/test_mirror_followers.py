@@ -38,7 +38,7 @@ def test_a_new_topic_is_made_with_its_partitions_and_settings(mirrored: Mirrored
     assert len(mirrored.cluster.topic(mirrored.remote(topic)).leaders) == 3
     mirrored.wait_for_configs(mirrored.remote(topic), {"cleanup.policy": "compact"})
     assert follower.follow() == TopicChanges()
-    assert follower.follow(anew=True) == TopicChanges()
+    assert follower.follow(asks_target=True) == TopicChanges()
 
 
 def test_more_partitions_are_followed(mirrored: Mirrored) -> None:

@@ -41,7 +41,11 @@ STORY: Final = (
     ("user delete anna", 1, "ottla: There is no SCRAM user anna;"),
     ("acl list", 0, ""),
     ("acl create --allow User:anna --producer --topic orders --host ::1", 0, "created 3 ACLs\n"),
-    ("acl create --allow User:anna --producer --topic orders --host ::1", 0, "created 0 ACLs; 3 already existed"),
+    (
+        "acl create --allow User:anna --producer --topic orders --host ::1",
+        0,
+        "created 0 ACLs; 3 already existed",
+    ),
     ("acl create --deny User:* --operation delete --topic or --pattern-type prefixed", 0, "created 1 ACL\n"),
     (
         "acl list --topic orders --pattern-type match",

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID
-from ottla.metadata_raft.broker_sessions import NEW_REIGN_GRACE_MS, RECONNECT_GRACE_MS
+from ottla.metadata_raft.broker_sessions import NEW_CONTROLLER_GRACE_MS, RECONNECT_GRACE_MS
 from ottla.metadata_raft.cluster_control import MOVES, BrokerControlState
 from ottla.metadata_raft.commands import (
     BrokerConnectionLost,
@@ -334,7 +334,7 @@ def test_a_broker_lost_before_the_controller_took_over_gets_a_short_session() ->
     world.now_ms += 10_000
     world.controller.activate(world.image, world.now_ms, {1: world.now_ms - 5_000, 2: world.now_ms - 5_000})
     world.heartbeat(2)
-    world.now_ms += NEW_REIGN_GRACE_MS
+    world.now_ms += NEW_CONTROLLER_GRACE_MS
 
     before = world.tick()
     world.now_ms += 1

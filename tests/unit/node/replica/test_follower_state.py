@@ -86,10 +86,10 @@ def test_a_log_that_diverged_is_cut_at_the_right_offset(
 @pytest.mark.parametrize(
     ("leader", "own_end", "expected"),
     [
-        (Range(0, 80), 100, Reset(80, begins_anew=False)),
-        (Range(200, 300), 100, Reset(200, begins_anew=True)),
-        (Range(50, 300), 100, Reset(100, begins_anew=False)),
-        (Range(100, 100), 100, Reset(100, begins_anew=False)),
+        (Range(0, 80), 100, Reset(80, starts_empty=False)),
+        (Range(200, 300), 100, Reset(200, starts_empty=True)),
+        (Range(50, 300), 100, Reset(100, starts_empty=False)),
+        (Range(100, 100), 100, Reset(100, starts_empty=False)),
     ],
 )
 def test_a_log_out_of_range_continues_at_the_right_offset(

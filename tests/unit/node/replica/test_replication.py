@@ -398,7 +398,7 @@ def test_a_damaged_follower_leaves_the_isr_and_comes_back_when_it_is_repaired() 
         follower = cluster.nodes[2]
 
         follower.partition.set_damaged(True)
-        follower.replication.tell_anew(follower.partition.topic_partition)
+        follower.replication.report_again(follower.partition.topic_partition)
         await cluster.until(lambda: set(cluster.state.isr) == {1, 3})
 
         assert await cluster.nodes[1].acknowledged(2) is OK
@@ -406,7 +406,7 @@ def test_a_damaged_follower_leaves_the_isr_and_comes_back_when_it_is_repaired() 
         assert set(cluster.state.isr) == {1, 3}, "it has all, and still does not count"
         assert follower.partition.log.log_end_offset == 4, "it goes on copying"
         follower.partition.set_damaged(False)
-        follower.replication.tell_anew(follower.partition.topic_partition)
+        follower.replication.report_again(follower.partition.topic_partition)
         await cluster.settled()
         assert set(cluster.state.isr) == {1, 2, 3}
 
@@ -419,7 +419,7 @@ def test_a_damaged_follower_stays_out_under_the_next_leader() -> None:
         await cluster.settled()
         follower = cluster.nodes[2]
         follower.partition.set_damaged(True)
-        follower.replication.tell_anew(follower.partition.topic_partition)
+        follower.replication.report_again(follower.partition.topic_partition)
         await cluster.until(lambda: set(cluster.state.isr) == {1, 3})
 
         cluster.change(leader=3)
@@ -437,7 +437,7 @@ def test_a_damaged_leader_gives_way_to_a_whole_replica_and_leaves_the_isr() -> N
         await cluster.settled()
         damaged = cluster.nodes[1]
         cluster.nodes[2].partition.set_damaged(True)
-        cluster.nodes[2].replication.tell_anew(damaged.partition.topic_partition)
+        cluster.nodes[2].replication.report_again(damaged.partition.topic_partition)
         await cluster.until(lambda: 2 not in cluster.state.isr)
 
         damaged.partition.set_damaged(True)
@@ -449,7 +449,7 @@ def test_a_damaged_leader_gives_way_to_a_whole_replica_and_leaves_the_isr() -> N
         assert cluster.nodes[3].partition.has_enough_replicas() is False, "min.insync.replicas is 2"
         for one in (1, 2):
             cluster.nodes[one].partition.set_damaged(False)
-            cluster.nodes[one].replication.tell_anew(damaged.partition.topic_partition)
+            cluster.nodes[one].replication.report_again(damaged.partition.topic_partition)
         await cluster.settled()
 
     tell_story(story)

@@ -6,7 +6,7 @@ from ottla.groupcoord.share_state.share_state_words import SharePartitionKey, St
 from ottla.logstore.delivery_delay import DueTimes
 from ottla.node.coordinators.timer_queue import TimerQueue
 from ottla.node.share.share_partition import SharePartition
-from ottla.node.share.share_timers import CLOCK_DRIFT_MS, CLOCK_LOOK_MS, MAX_SET_ANEW, ShareTimers
+from ottla.node.share.share_timers import CLOCK_DRIFT_MS, CLOCK_LOOK_MS, MAX_RESET, ShareTimers
 from ottla.node.share.share_words import FetchedRecords, ShareConfig, ShareLimits
 from tests.unit.node.coordinators.test_timer_queue import ManualLoop
 from tests.unit.node.share.partitions import ALL, LOCK_MS, NOW_MS
@@ -118,7 +118,7 @@ def test_a_clock_that_is_slewed_is_followed() -> None:
 
 def test_timers_of_very_many_waiting_records_are_set_again_in_turns() -> None:
     node = Node()
-    count = 2 * MAX_SET_ANEW + 1
+    count = 2 * MAX_RESET + 1
     for number in range(count):
         node.add(number, 100_000)
 
