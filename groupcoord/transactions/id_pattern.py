@@ -7,7 +7,7 @@ class IdPattern:
     """A compiled expression over whole ids; INVALID_REGULAR_EXPRESSION for a malformed one."""
 
     def __init__(self, pattern: str) -> None:
-        self._regex = TopicRegex.compile(pattern)
+        self._regex = TopicRegex.compile(pattern, "TransactionalIdPattern")
 
     def matches(self, transactional_id: str) -> bool:
         """Return True if the whole id matches."""

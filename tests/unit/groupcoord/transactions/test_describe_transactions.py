@@ -117,3 +117,4 @@ def test_malformed_expressions_are_rejected(pattern: str) -> None:
         IdPattern(pattern)
 
     assert refused.value.code is E.INVALID_REGULAR_EXPRESSION
+    assert refused.value.detail.startswith(f"TransactionalIdPattern `{pattern}` is not a valid")
