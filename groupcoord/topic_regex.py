@@ -96,9 +96,9 @@ def _compiled(pattern: str) -> "re2._Regexp":
     return regex
 
 
-def _in_re2j_words(told: bytes | str) -> str:
+def _in_re2j_words(message: bytes | str) -> str:
     """Return RE2's message in the words of re2j, without the part of the pattern that it quotes."""
-    words = told.decode("utf-8", "replace") if isinstance(told, bytes) else told
+    words = message.decode("utf-8", "replace") if isinstance(message, bytes) else message
     what = words.split(":")[0]
     return _RE2J_WORDS.get(what, what)
 

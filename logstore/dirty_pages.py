@@ -70,10 +70,10 @@ class DirtyPages:
             return now_s
         self._look_at_s = now_s + LOOK_EVERY_S
         try:
-            told = os.pread(self._fd, _VMSTAT_BYTES, 0)
-            dirty, writeback = _number(told, b"\nnr_dirty "), _number(told, b"\nnr_writeback ")
-            background = _number(told, b"\nnr_dirty_background_threshold ")
-            threshold = _number(told, b"\nnr_dirty_threshold ")
+            content = os.pread(self._fd, _VMSTAT_BYTES, 0)
+            dirty, writeback = _number(content, b"\nnr_dirty "), _number(content, b"\nnr_writeback ")
+            background = _number(content, b"\nnr_dirty_background_threshold ")
+            threshold = _number(content, b"\nnr_dirty_threshold ")
         except (OSError, ValueError):  # the file or a number is missing
             dirty = writeback = background = threshold = 0
         # Half of the threshold already counts: a request for blocks just before writeback begins waits for
@@ -92,6 +92,6 @@ class DirtyPages:
             self._no_rest_until_s = self._near_since_s = now_s + NO_REST_S
 
 
-def _number(told: bytes, name: bytes) -> int:
-    start = told.index(name) + len(name)
-    return int(told[start : told.index(b"\n", start)])
+def _number(content: bytes, name: bytes) -> int:
+    start = content.index(name) + len(name)
+    return int(content[start : content.index(b"\n", start)])

@@ -76,7 +76,7 @@ def delete_acls(image: MetadataImage, command: DeleteAcls) -> Decision:
     """
     check_security_version(image, "ACLs")
     removed: dict[bytes, None] = {}
-    told = looks = patterns = 0
+    matched = looks = patterns = 0
     results = []
     for fields in command.filters:
         try:
@@ -102,8 +102,8 @@ def delete_acls(image: MetadataImage, command: DeleteAcls) -> Decision:
                 )
         matching = []
         for entry_id, entry in image.acls.matching(selected):
-            told += 1
-            if told > MAX_RECORDS_PER_COMMAND:
+            matched += 1
+            if matched > MAX_RECORDS_PER_COMMAND:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST,
                     f"Cannot remove more than {MAX_RECORDS_PER_COMMAND} acls in a single delete operation.",

@@ -389,15 +389,15 @@ def check_invariants(acls: AclSet) -> None:
     entries = dict(acls.by_id.items())
     assert len(acls.by_id) == len(acls.ids) == len(entries) == len(set(entries.values()))
     assert dict(acls.ids.items()) == {entry: entry_id for entry_id, entry in entries.items()}
-    told = {entry for pattern, bits in acls._patterns.items() for entry in _entries(pattern, bits)}
-    assert told == set(entries.values())
+    found = {entry for pattern, bits in acls._patterns.items() for entry in _entries(pattern, bits)}
+    assert found == set(entries.values())
     assert all(len(bits) and all(value for _, value in bits.items()) for _, bits in acls._patterns.items())
     allowed = {
         AccessControlEntry(kind, *_named(pattern), principal, host, operation, AclPermissionType.ALLOW)
         for (kind, principal, host, operation), patterns in acls._allowed.items()
         for pattern in patterns
     }
-    assert allowed == {entry for entry in told if entry.permission_type == AclPermissionType.ALLOW}
+    assert allowed == {entry for entry in found if entry.permission_type == AclPermissionType.ALLOW}
     for kind, counts in acls._lengths.items():
         prefixes = [
             len(pattern.name)

@@ -109,29 +109,33 @@ def _hello(own: LinkIdentity, nonce: bytes, purpose: int) -> LinkHello:
 
 def read_hello(frame: bytes, own: LinkIdentity) -> LinkHello:
     """Decode the first frame of the other end; KafkaError if it cannot be a peer of this node."""
-    told = decode(LinkHello, 0, frame)
-    if len(told.nonce) != NONCE_BYTES or told.node_id < 0 or told.purpose not in (LINK, QUESTION):
+    peer_hello = decode(LinkHello, 0, frame)
+    if (
+        len(peer_hello.nonce) != NONCE_BYTES
+        or peer_hello.node_id < 0
+        or peer_hello.purpose not in (LINK, QUESTION)
+    ):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "The first message on the connection is malformed.")
     # A client with a question may be new to the cluster, and does not know its id.
-    is_new = told.purpose == QUESTION and ZERO_UUID in (told.cluster_id, own.cluster_id)
-    if told.cluster_id != own.cluster_id and not is_new:
+    is_new = peer_hello.purpose == QUESTION and ZERO_UUID in (peer_hello.cluster_id, own.cluster_id)
+    if peer_hello.cluster_id != own.cluster_id and not is_new:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"Node {told.node_id} belongs to cluster {uuid_to_text(told.cluster_id)}, "
+            f"Node {peer_hello.node_id} belongs to cluster {uuid_to_text(peer_hello.cluster_id)}, "
             f"but this node to cluster {uuid_to_text(own.cluster_id)}.",
         )
-    if told.node_id == own.peer.node_id:
+    if peer_hello.node_id == own.peer.node_id:
         raise KafkaError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-            f"Node id {told.node_id} is this node's own: give each node a node.id of its own.",
+            f"Node id {peer_hello.node_id} is this node's own: give each node a node.id of its own.",
         )
-    return told
+    return peer_hello
 
 
-def answer(told: LinkHello, own: LinkIdentity, nonce: bytes, secret: bytes) -> bytes:
+def answer(peer_hello: LinkHello, own: LinkIdentity, nonce: bytes, secret: bytes) -> bytes:
     """Return the first frame of a server."""
-    reply = _hello(own, nonce, told.purpose)
-    proof = _proof(secret, _SERVER, told, reply)
+    reply = _hello(own, nonce, peer_hello.purpose)
+    proof = _proof(secret, _SERVER, peer_hello, reply)
     return encode(schema.replace(reply, proof=proof), 0)
 
 
@@ -170,7 +174,7 @@ def prove(
 
 def check_proof(
     frame: bytes,
-    told: LinkHello,
+    peer_hello: LinkHello,
     answered: bytes,
     secret: bytes,
     users: Mapping[str, str] | None = None,
@@ -179,12 +183,12 @@ def check_proof(
 
     `users` are the passwords by user name if the listener requires a login, else None.
     """
-    expected = _proof(secret, _CLIENT, told, decode(LinkHello, 0, answered))
+    expected = _proof(secret, _CLIENT, peer_hello, decode(LinkHello, 0, answered))
     proof = decode(LinkProof, 0, frame)
     if not hmac.compare_digest(proof.proof, expected):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {told.node_id} has a different cluster.secret than this node, or runs Ottla 0.1.0: "
+            f"Node {peer_hello.node_id} has a different cluster.secret than this node, or runs Ottla 0.1.0: "
             "give all nodes the same secret and version.",
         )
 
@@ -194,8 +198,8 @@ def check_proof(
     if password is None or not hmac.compare_digest(proof.password, password.encode()):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {told.node_id} did not log in, or used a wrong user or password: check that its SASL "
-            "settings for controller listeners match those of this node.",
+            f"Node {peer_hello.node_id} did not log in, or used a wrong user or password: check that its "
+            "SASL settings for controller listeners match those of this node.",
         )
 
 
@@ -216,7 +220,7 @@ def refusal(error: KafkaError) -> bytes:
 
 def read_welcome(frame: bytes) -> Sequence[NodeEndpoint]:
     """Return the voters' endpoints from a server's second frame; KafkaError if it rejects the client."""
-    told = decode(LinkWelcome, 0, frame)
-    if told.error_code:
-        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, told.error_message or "refused")
-    return told.endpoints
+    welcome = decode(LinkWelcome, 0, frame)
+    if welcome.error_code:
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, welcome.error_message or "refused")
+    return welcome.endpoints

@@ -319,9 +319,9 @@ class RaftLinks:
         self._strangers.note_voter(voter.node_id, wire.peer_host)
         try:
             async with asyncio.timeout(HANDSHAKE_SECONDS):
-                told, _ = await self._introduce(wire, voter)
-            peer = Peer(told.node_id, told.directory_id)
-            self._note_endpoint(told)
+                peer_hello, _ = await self._introduce(wire, voter)
+            peer = Peer(peer_hello.node_id, peer_hello.directory_id)
+            self._note_endpoint(peer_hello)
             self._add(peer, wire, is_dialled=True)
             try:
                 await wire.closed
@@ -341,8 +341,10 @@ class RaftLinks:
             host=voter.host,
         )
 
-    def _note_endpoint(self, told: LinkHello) -> None:
-        self.endpoints[told.node_id] = Endpoint(told.host, told.port, told.security_protocol)
+    def _note_endpoint(self, peer_hello: LinkHello) -> None:
+        self.endpoints[peer_hello.node_id] = Endpoint(
+            peer_hello.host, peer_hello.port, peer_hello.security_protocol
+        )
 
     # ---- being dialled ---------------------------------------------------------------------------------
 
@@ -380,18 +382,18 @@ class RaftLinks:
                 async with asyncio.timeout(STRANGER_SECONDS):
                     if listener.tls is not None:
                         await wire.begin_tls(listener.tls().server, STRANGER_SECONDS)
-                    told = await self._let_in(wire, listener)
+                    peer_hello = await self._let_in(wire, listener)
             finally:
                 self._strangers.leave(wire)
-            for who in (told.node_id, wire.peer_host):
+            for who in (peer_hello.node_id, wire.peer_host):
                 self._left.pop(who, None)
-            if told.purpose == QUESTION:
+            if peer_hello.purpose == QUESTION:
                 wire.close()
                 return
-            peer = Peer(told.node_id, told.directory_id)
-            if told.node_id in self._voters:
-                self._strangers.note_voter(told.node_id, wire.peer_host)
-            self._note_endpoint(told)
+            peer = Peer(peer_hello.node_id, peer_hello.directory_id)
+            if peer_hello.node_id in self._voters:
+                self._strangers.note_voter(peer_hello.node_id, wire.peer_host)
+            self._note_endpoint(peer_hello)
             self._add(peer, wire, is_dialled=False)
             await wire.closed
         except (KafkaError, OSError, TimeoutError) as error:
@@ -438,18 +440,18 @@ class RaftLinks:
     async def _let_in(self, wire: LinkWire, listener: LinkListener) -> LinkHello:
         settings = self._settings
         try:
-            told = read_hello(await wire.next_frame(), settings.identity)
-            answered = answer(told, settings.identity, self._unique(NONCE_BYTES), settings.secret)
+            peer_hello = read_hello(await wire.next_frame(), settings.identity)
+            answered = answer(peer_hello, settings.identity, self._unique(NONCE_BYTES), settings.secret)
             wire.send(answered)
             users = None if listener.users is None else listener.users()
-            check_proof(await _proof_of(wire, told), told, answered, settings.secret, users)
-            voter = self._voters.by_id.get(told.node_id)
-            _check_names(wire, listener.tls, told.node_id, None if voter is None else voter.host)
+            check_proof(await _proof_of(wire, peer_hello), peer_hello, answered, settings.secret, users)
+            voter = self._voters.by_id.get(peer_hello.node_id)
+            _check_names(wire, listener.tls, peer_hello.node_id, None if voter is None else voter.host)
         except KafkaError as error:
             wire.send(refusal(error))
             raise
         wire.send(welcome(self._node_endpoints()))
-        return told
+        return peer_hello
 
     def _node_endpoints(self) -> list[NodeEndpoint]:
         return [
@@ -471,7 +473,7 @@ def _has_left(error: Exception, wire: LinkWire) -> bool:
     return isinstance(error, ConnectionError | ssl.SSLEOFError)
 
 
-async def _proof_of(wire: LinkWire, told: LinkHello) -> bytes:
+async def _proof_of(wire: LinkWire, peer_hello: LinkHello) -> bytes:
     """Return the second frame of a client; LeftError if it closes the connection instead.
 
     It does so when it stops, or if it rejects this node's proof.
@@ -479,7 +481,7 @@ async def _proof_of(wire: LinkWire, told: LinkHello) -> bytes:
     try:
         return await wire.next_frame()
     except KafkaError:
-        raise LeftError(told.node_id) from None
+        raise LeftError(peer_hello.node_id) from None
 
 
 async def introduce(
@@ -495,7 +497,7 @@ async def introduce(
             raise
         raise KafkaError(error.code, REFUSED_IN_SILENCE) from None
     try:
-        proof, told = prove(
+        proof, peer_hello = prove(
             sent,
             answered,
             settings.identity,
@@ -508,9 +510,9 @@ async def introduce(
             raise  # The frame was the server's first one, not a rejection.
         # A server that rejects the first frame sends the rejection in place of its own first frame.
         raise _refused(answered, error) from None
-    _check_names(wire, settings.tls, told.node_id, host)
+    _check_names(wire, settings.tls, peer_hello.node_id, host)
     wire.send(proof)
-    return told, list(read_welcome(await wire.next_frame()))
+    return peer_hello, list(read_welcome(await wire.next_frame()))
 
 
 def _check_names(wire: LinkWire, tls: Callable[[], LinkTls] | None, node_id: int, host: str | None) -> None:
@@ -558,9 +560,11 @@ async def ask_the_quorum(
     wire = await _connect(host, port, settings.tls)
     try:
         async with asyncio.timeout(HANDSHAKE_SECONDS):
-            server, told = await introduce(wire, settings, nonce, purpose=QUESTION, expected_id=-1, host=host)
+            server, endpoints = await introduce(
+                wire, settings, nonce, purpose=QUESTION, expected_id=-1, host=host
+            )
     finally:
         wire.abort()
     return server.cluster_id, {
-        one.node_id: Endpoint(one.host, one.port, one.security_protocol) for one in told
+        one.node_id: Endpoint(one.host, one.port, one.security_protocol) for one in endpoints
     }

@@ -52,16 +52,16 @@ class QuerySettings:
 
     def start(self, writer: "DataStreamWriter") -> "StreamingQuery":
         """Start the query that `writer` describes, with these settings."""
-        told = (
+        configured = (
             writer.queryName(self.name)
             .outputMode(self.output_mode)
             .option("checkpointLocation", self.checkpoint)
         )
         match self.trigger:
             case ProcessingTime(interval_ms=interval_ms):
-                return told.trigger(processingTime=f"{interval_ms} milliseconds").start()
+                return configured.trigger(processingTime=f"{interval_ms} milliseconds").start()
             case AvailableNow():
-                return told.trigger(availableNow=True).start()
+                return configured.trigger(availableNow=True).start()
 
 
 def parse_interval_ms(text: str, option: str) -> int:

@@ -71,7 +71,7 @@ def object_of(line: Line, node_id: int) -> bytes:
             }
         )
     event = line.event
-    told: dict[str, object] = {
+    fields: dict[str, object] = {
         "time": time_text(line.last_ms),
         "node": node_id,
         "kind": event.kind,
@@ -79,8 +79,8 @@ def object_of(line: Line, node_id: int) -> bytes:
         "count": line.events,
     }
     if line.first_ms != line.last_ms:
-        told["first"] = time_text(line.first_ms)
-    return _encoded(told)
+        fields["first"] = time_text(line.first_ms)
+    return _encoded(fields)
 
 
 def lost_object(count: int, now_ms: int, node_id: int) -> bytes:
@@ -94,6 +94,6 @@ def time_text(time_ms: int) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{time_ms % 1000:03d}Z"
 
 
-def _encoded(told: dict[str, object]) -> bytes:
+def _encoded(fields: dict[str, object]) -> bytes:
     # Escapes everything beyond ASCII, including line breaks such as U+2028.
-    return json.dumps(told, separators=(",", ":")).encode() + b"\n"
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"

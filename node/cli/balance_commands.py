@@ -43,7 +43,7 @@ async def execute(client: Client, *, waits: bool, as_json: bool) -> int:
         if not waits:
             answer({"requested": True}, "The controller balances the cluster from now on.", as_json=as_json)
             return 0
-        told, is_seen, began_s = "", False, time.monotonic()
+        printed, is_seen, began_s = "", False, time.monotonic()
         while True:
             status = await balance.status(client.renewed())
             is_on = status.settings.is_requested or bool(status.moving)
@@ -52,9 +52,9 @@ async def execute(client: Client, *, waits: bool, as_json: bool) -> int:
             if not is_on and (is_seen or time.monotonic() - began_s > LAG_S):
                 break
             said = f"{len(status.moving)} partitions move, {len(status.plan.moves)} are left"
-            if said != told and not as_json:
+            if said != printed and not as_json:
                 print(said, file=sys.stderr, flush=True)
-            told = said
+            printed = said
             await asyncio.sleep(POLL_S)
     answer({"requested": False, "moves": 0}, "The cluster is even: nothing is left to move.", as_json=as_json)
     return 0

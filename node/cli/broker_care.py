@@ -23,8 +23,8 @@ async def log_dirs(
 ) -> int:
     """Print the directories of brokers; 1 if a broker did not answer or a directory has an error."""
     async with client:
-        told = await describe_log_dirs(client, broker_ids=broker_ids or None)
-    found = [(one.broker_id, each) for one in told for each in one.log_dirs]
+        brokers = await describe_log_dirs(client, broker_ids=broker_ids or None)
+    found = [(one.broker_id, each) for one in brokers for each in one.log_dirs]
     rows = [
         {
             "broker": broker_id,
@@ -55,7 +55,7 @@ async def log_dirs(
     elif shown:
         heads = tuple(name.replace("_", " ") for name in shown[0])
         print_table(heads, [tuple(row.values()) for row in shown])
-    code = complain_of_brokers({one.broker_id: one.error for one in told if one.error}, "log directories")
+    code = complain_of_brokers({one.broker_id: one.error for one in brokers if one.error}, "log directories")
     return code or (EXIT_FAILURE if any(one.error for _, one in found) else 0)
 
 

@@ -102,7 +102,7 @@ async def leave(client: Client, broker_id: int, as_json: bool) -> int:
 
 async def _until_drained(client: Client, broker_id: int, say: Say) -> None:
     """Wait until a broker holds no replica; CommandError after the timeout without progress."""
-    since, told, left = time.monotonic(), -1, -1
+    since, printed, left = time.monotonic(), -1, -1
     while True:
         held = await decommission.held_partitions(client.renewed(), broker_id)
         if not held:
@@ -114,8 +114,8 @@ async def _until_drained(client: Client, broker_id: int, say: Say) -> None:
                 f"{held[0]} has not left broker {broker_id} within {client.timeout_s:g} s. Run this "
                 "command again to keep waiting."
             )
-        if left != told:
-            told = left
+        if left != printed:
+            printed = left
             say(f"broker {broker_id} still holds {left} partition{'' if left == 1 else 's'}")
         await asyncio.sleep(POLL_S)
 

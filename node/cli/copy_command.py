@@ -85,13 +85,13 @@ async def copy(source: Client, target: Client, options: CopyOptions) -> int:
             for number in sorted(set(options.partitions) or topic.leaders)
         ]
         begins = (await place_all(source, places, begin, read_committed=True)).all()
-        told = await topic_admin.list_offsets(
+        ends = await topic_admin.list_offsets(
             source, dict.fromkeys(places, topic_admin.LATEST), isolation_level=READ_COMMITTED
         )
         producer = await _producer(target, options, max(topic.leaders) + 1)
-        copied = _Copied(options.target, dict(begins), {one: each.offset for one, each in told.items()})
+        copied = _Copied(options.target, dict(begins), {one: each.offset for one, each in ends.items()})
         try:
-            await _copy(source, producer, copied, {one: each.offset for one, each in told.items()})
+            await _copy(source, producer, copied, {one: each.offset for one, each in ends.items()})
         finally:  # also after an interruption
             copied.print(as_json=options.as_json)
     return 0

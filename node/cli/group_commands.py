@@ -87,8 +87,8 @@ async def describe(
             view = await group_admin.describe_group(client, group_id)
             return view, await _lags(client, view, {}, with_age=False)
 
-        told, missed = await _of_each(client, names, look)
-    found = list(told.values())
+        views, missed = await _of_each(client, names, look)
+    found = list(views.values())
     code = code or missed
     if as_json:
         groups = [group_tables.group_as_json(view, lags) for view, lags in found]

@@ -66,7 +66,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "timestamp": at.replace("+00:00", "Z"),
             "level": level_name(record.levelno),
             "logger": record.name,
@@ -74,8 +74,8 @@ class JsonFormatter(logging.Formatter):
             "node_id": self._node_id,
         }
         if record.exc_info:
-            told["exception"] = self.formatException(record.exc_info)
-        return json.dumps(told)
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields)
 
 
 class RepeatingHandler(logging.StreamHandler[TextIO | LogStream]):

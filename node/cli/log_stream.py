@@ -99,9 +99,9 @@ class LogStream:
         lines = "1 line was" if self._left_out == 1 else f"{self._left_out:,} lines were"
         sentence = self._notice(f"{lines} left out of this log, because its reader was too slow.")
         self._left_out = 0
-        told = f"{sentence}\n".encode(self._encoding, "backslashreplace")
-        self._waiting.append(told)
-        self._waiting_bytes += len(told)
+        line = f"{sentence}\n".encode(self._encoding, "backslashreplace")
+        self._waiting.append(line)
+        self._waiting_bytes += len(line)
 
     def _write(self, data: bytes) -> None:
         """Write everything; if the descriptor has no reader any more, the rest is dropped."""

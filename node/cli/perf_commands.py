@@ -267,10 +267,10 @@ async def _ends(client: Client, topic: str) -> dict[TopicPartition, int]:
     """Return the log ends of the partitions with a leader: the others get no record either."""
     numbers = (await client.topic_as_it_is(topic)).leaders
     places = [TopicPartition(topic, number) for number, leader in sorted(numbers.items()) if leader >= 0]
-    told = await topic_admin.find_offsets(briefly(client), dict.fromkeys(places, topic_admin.LATEST))
-    if not told.found:
-        raise error_of(told.problems)
-    return {one: each.offset for one, each in told.found.items()}
+    answers = await topic_admin.find_offsets(briefly(client), dict.fromkeys(places, topic_admin.LATEST))
+    if not answers.found:
+        raise error_of(answers.problems)
+    return {one: each.offset for one, each in answers.found.items()}
 
 
 async def _until_read(client: Client, consumer: Consumer, value: bytes) -> None:

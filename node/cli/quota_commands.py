@@ -127,7 +127,7 @@ async def list_effective(client: Client, entity: QuotaEntity, *, as_json: bool) 
         quotas = await quota_admin.list_quotas(client)
     rows = effective(quotas, named)
     if as_json:
-        told = [
+        listed = [
             {
                 "name": key,
                 "value": None if found is None else number(found.value),
@@ -135,7 +135,7 @@ async def list_effective(client: Client, entity: QuotaEntity, *, as_json: bool) 
             }
             for key, found in rows.items()
         ]
-        print_json(told)
+        print_json(listed)
     else:
         print_table(
             ("quota", "value", "set for", "shared by"),

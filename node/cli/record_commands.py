@@ -582,12 +582,12 @@ async def place_all(
     A search for the newest records has the time of `searcher`, and continues as `newest_offsets` says.
     """
     if place.timestamp is not None:
-        told = await topic_admin.find_offsets(client, dict.fromkeys(partitions, place.timestamp))
-        found = {one: each.offset for one, each in told.found.items() if each.offset >= 0}
-        late = [one for one in told.found if one not in found]
+        answers = await topic_admin.find_offsets(client, dict.fromkeys(partitions, place.timestamp))
+        found = {one: each.offset for one, each in answers.found.items() if each.offset >= 0}
+        late = [one for one in answers.found if one not in found]
         ends = await topic_admin.find_offsets(client, dict.fromkeys(late, topic_admin.LATEST))
         found |= {one: each.offset for one, each in ends.found.items()}
-        return Answers(found, {**told.problems, **ends.problems})
+        return Answers(found, {**answers.problems, **ends.problems})
     first = await topic_admin.find_offsets(client, dict.fromkeys(partitions, topic_admin.EARLIEST))
     last = await topic_admin.find_offsets(
         client, dict.fromkeys(first.found, topic_admin.LATEST), isolation_level=int(read_committed)

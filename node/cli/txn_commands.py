@@ -33,21 +33,21 @@ class ListOptions:
 
 async def list_all(client: Client, options: ListOptions) -> int:
     async with client:
-        told = await txn_admin.list_transactions(
+        answers = await txn_admin.list_transactions(
             client,
             states=options.states,
             producer_ids=options.producer_ids,
             longer_than_ms=options.longer_than_ms,
             pattern=options.pattern,
         )
-        found = told.transactions
+        found = answers.transactions
         views = await txn_admin.describe_open(client, found)
     now_ms = _now_ms()
     if options.as_json:
         print_json(txn_as_json.listed_as_json(found, views, now_ms))
     else:
         txn_tables.print_transactions(found, views, now_ms)
-    return complain_of_brokers(told.problems, "transactions")
+    return complain_of_brokers(answers.problems, "transactions")
 
 
 async def describe(client: Client, transactional_ids: Sequence[str], as_json: bool) -> int:
@@ -80,10 +80,10 @@ async def producers(client: Client, topics: Topics, broker_id: int | None, as_js
         if broker_id is not None:
             found = await txn_admin.describe_producers(client, partitions, broker_id=broker_id)
         else:
-            told = await txn_admin.find_producers(client, partitions)
-            if not told.found:
-                told.all()  # raises the reason
-            found, problems = dict(sorted(told.found.items())), told.problems
+            answers = await txn_admin.find_producers(client, partitions)
+            if not answers.found:
+                answers.all()  # raises the reason
+            found, problems = dict(sorted(answers.found.items())), answers.problems
     if as_json:
         print_json(txn_as_json.producers_as_json(found))
     else:

@@ -138,8 +138,8 @@ async def set_password(
             outcomes.append(Outcome(mechanism, iterations, error))
     _check_some_done(outcomes)
     if as_json:
-        told = _as_json(name, outcomes)
-        print_json({**told, "password": password} if shows_it else told)
+        shown = _as_json(name, outcomes)
+        print_json({**shown, "password": password} if shows_it else shown)
     else:
         _print(name, outcomes, verb, dry_run=False, is_whole=True)
         if shows_it:

@@ -67,10 +67,10 @@ async def authorizer_settings(client: Client) -> AuthorizerSettings | None:
                 return None
             problem = error
             continue
-        told = {one.name: one for one in found if one.name in (SUPER_USERS, ALLOW_EVERYONE)}
-        if any(one.is_sensitive for one in told.values()):
+        settings = {one.name: one for one in found if one.name in (SUPER_USERS, ALLOW_EVERYONE)}
+        if any(one.is_sensitive for one in settings.values()):
             return None  # Apache Kafka hides the settings of its authorizer
-        values = {name: one.value or "" for name, one in told.items()}
+        values = {name: one.value or "" for name, one in settings.items()}
         return AuthorizerSettings(
             super_users=super_users(values.get(SUPER_USERS, "")),
             allow_everyone_if_no_acl_found=values.get(ALLOW_EVERYONE, "").lower() == "true",

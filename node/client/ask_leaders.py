@@ -72,8 +72,8 @@ async def ask_leaders(client: Client, partitions: Iterable[TopicPartition], ask:
     if client.cut_off_since_ms is not None:  # no leader is elected
         deadline = deadline.within(CUT_OFF_PATIENCE_S)
     while missing:
-        told = await _round(client, missing, ask)
-        for partition, answer in told.items():
+        answers = await _round(client, missing, ask)
+        for partition, answer in answers.items():
             if isinstance(answer, KafkaError):
                 problems[partition] = answer
             else:
@@ -99,11 +99,11 @@ async def _round(
     client: Client, partitions: Collection[TopicPartition], ask: Ask[R]
 ) -> dict[TopicPartition, R | KafkaError]:
     """Return each partition with the answer of its leader, or with the error that took its place."""
-    told: dict[TopicPartition, R | KafkaError] = {}
+    results: dict[TopicPartition, R | KafkaError] = {}
     by_leader: dict[int, list[TopicPartition]] = {}
     for partition, leader in (await find_leaders(client, partitions)).items():
         if isinstance(leader, KafkaError):
-            told[partition] = leader
+            results[partition] = leader
         else:
             by_leader.setdefault(leader, []).append(partition)
 
@@ -111,17 +111,17 @@ async def _round(
         try:
             answers = await ask(leader, mine)
         except KafkaError as error:
-            told.update(dict.fromkeys(mine, error))
+            results.update(dict.fromkeys(mine, error))
             return
         silent = KafkaError(
             ErrorCode.INVALID_REQUEST, f"node {leader} left out a partition that it was asked for"
         )
-        told.update({one: answers.get(one, silent) for one in mine})
+        results.update({one: answers.get(one, silent) for one in mine})
 
     async with asyncio.TaskGroup() as tasks:
         for leader, mine in by_leader.items():
             tasks.create_task(of_leader(leader, mine))
-    return told
+    return results
 
 
 async def find_leaders(

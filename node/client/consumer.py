@@ -237,8 +237,8 @@ class Consumer:
         end = self._visible_end(data)
         if end <= self.positions[partition] or data.preferred_read_replica >= 0:
             return
-        told = await fetch_once(client, leader, {partition: end - 1}, wait_ms=0, isolation=self._isolation)
-        last = told.get(partition)
+        fetched = await fetch_once(client, leader, {partition: end - 1}, wait_ms=0, isolation=self._isolation)
+        last = fetched.get(partition)
         if (
             last is not None
             and not last.error_code

@@ -50,8 +50,8 @@ class DeadLetterSettings(NamedTuple):
 async def dead_letter_settings(client: Client, group_id: str) -> DeadLetterSettings:
     """Return a group's settings of dead letters; a server without KIP-1191 has none."""
     of = config_of_group(group_id)
-    told = {one.name: one.value for one in (await describe_resources(client, [of]))[of]}
-    return DeadLetterSettings(told.get(DEAD_LETTER_TOPIC) or None, told.get(COPIES_RECORDS) == "true")
+    values = {one.name: one.value for one in (await describe_resources(client, [of]))[of]}
+    return DeadLetterSettings(values.get(DEAD_LETTER_TOPIC) or None, values.get(COPIES_RECORDS) == "true")
 
 
 def dead_letter_of(headers: Iterable[tuple[str, bytes | None]]) -> DeadLetter | None:
@@ -59,20 +59,20 @@ def dead_letter_of(headers: Iterable[tuple[str, bytes | None]]) -> DeadLetter | 
 
     If a name occurs twice its last header counts, as everywhere in Kafka.
     """
-    told = {name: value for name, value in headers if name.startswith(PREFIX)}
-    topic, group_id = _text(told.get(TOPIC)), _text(told.get(GROUP))
-    partition = _number(told.get(PARTITION), _MAX_INT32)
-    offset = _number(told.get(OFFSET), _MAX_INT64)
+    texts = {name: value for name, value in headers if name.startswith(PREFIX)}
+    topic, group_id = _text(texts.get(TOPIC)), _text(texts.get(GROUP))
+    partition = _number(texts.get(PARTITION), _MAX_INT32)
+    offset = _number(texts.get(OFFSET), _MAX_INT64)
     if topic is None or not group_id or partition is None or offset is None:
         return None
     if not _TOPIC_NAME.fullmatch(topic) or topic in (".", ".."):
         return None
-    reason = _text(told.get(MESSAGE))
+    reason = _text(texts.get(MESSAGE))
     return DeadLetter(
         group_id,
         TopicPartition(topic, partition),
         offset,
-        _number(told.get(DELIVERY_COUNT), _MAX_INT32),
+        _number(texts.get(DELIVERY_COUNT), _MAX_INT32),
         None if reason is None else reason[:MAX_REASON],
     )
 

@@ -164,16 +164,16 @@ async def list_groups(client: Client, *, states: Sequence[str], types: Sequence[
             for one in response.groups
         ]
 
-    told = await ask_brokers(client, ask)
+    answers = await ask_brokers(client, ask)
     # An old server ignores the filters that it does not know.
     groups = [
         one
-        for mine in told.found.values()
+        for mine in answers.found.values()
         for one in mine
         if (not states or one.state in states) and (not types or one.group_type.lower() in types)
     ]
     # A group that has just moved may be listed by its old coordinator, too.
-    return ListedGroups(sorted({one.group_id: one for one in groups}.values()), told.problems)
+    return ListedGroups(sorted({one.group_id: one for one in groups}.values()), answers.problems)
 
 
 async def describe_group(client: Client, group_id: str) -> GroupView:

@@ -36,7 +36,7 @@ class PartitionLag(NamedTuple):
     committed: int | None
     end: int | None
     age_ms: int | None = None
-    told: int | None = None  # of a share group: the lag that its coordinator returns
+    coordinator_lag: int | None = None  # of a share group: the lag that its coordinator returns
     in_flight: InFlightState | None = None  # of a share group: the state at the partition's leader
 
     @property
@@ -45,8 +45,8 @@ class PartitionLag(NamedTuple):
 
         In a share group, it is the offsets after the start that are neither acknowledged nor archived.
         """
-        if self.told is not None:
-            return self.told
+        if self.coordinator_lag is not None:
+            return self.coordinator_lag
         if self.committed is None or self.end is None:
             return None
         return max(self.end - self.committed, 0)
@@ -71,9 +71,11 @@ async def of_group(
     known = await group_admin.committed(client, group_id, with_lag=with_age)
     every: dict[TopicPartition, int | None] = dict.fromkeys(read) | known.offsets
     places = {one: offset for one, offset in every.items() if is_wanted(one)}
-    told = known.lags or {}
+    returned = known.lags or {}
     lags = {
-        one: PartitionLag(places[one], end, age_ms) for one, (end, age_ms) in told.items() if one in places
+        one: PartitionLag(places[one], end, age_ms)
+        for one, (end, age_ms) in returned.items()
+        if one in places
     }
     # The rest is measured: a leader that is just moving can be found, and others may know one that the
     # coordinator does not.
@@ -108,12 +110,12 @@ def _share_lag(start: ShareStart | None, end: int | None) -> PartitionLag:
         return PartitionLag(None, None)
     if start.lag is not None:
         return PartitionLag(start.offset, end, None, start.lag, start.in_flight)
-    told = start.in_flight
-    if told is None or start.offset is not None or end is None:
+    in_flight = start.in_flight
+    if in_flight is None or start.offset is not None or end is None:
         # With the log end, records that may be acknowledged would count as lag.
-        return PartitionLag(start.offset, None, None, None, told)
-    left = max(end - told.start_offset - told.acknowledged - told.archived, 0)
-    return PartitionLag(told.start_offset, end, None, left, told)
+        return PartitionLag(start.offset, None, None, None, in_flight)
+    left = max(end - in_flight.start_offset - in_flight.acknowledged - in_flight.archived, 0)
+    return PartitionLag(in_flight.start_offset, end, None, left, in_flight)
 
 
 async def totals(client: Client, groups: Iterable[ListedGroup]) -> dict[str, GroupLag]:
@@ -140,8 +142,8 @@ async def by_topic(client: Client, groups: Iterable[ListedGroup]) -> dict[str, d
                     for name, lags in shared.items():
                         found[name] = {topic: GroupLag(lag, None) for topic, lag in lags.items()}
                 else:
-                    told = await group_admin.committed_by_groups(client, coordinator_id, some)
-                    found |= {name: _lags_of(committed) for name, committed in told.items()}
+                    answers = await group_admin.committed_by_groups(client, coordinator_id, some)
+                    found |= {name: _lags_of(committed) for name, committed in answers.items()}
             except KafkaError as error:
                 _bear(error)
                 break

@@ -51,7 +51,7 @@ async def _of_each(
 
     async with asyncio.TaskGroup() as group:
         asked = {broker_id: group.create_task(ask(broker_id)) for broker_id in broker_ids}
-    return {broker_id: told for broker_id, task in asked.items() if (told := task.result()) is not None}
+    return {broker_id: count for broker_id, task in asked.items() if (count := task.result()) is not None}
 
 
 def _counts(response: DescribeClusterResponse) -> NodeCounts | None:

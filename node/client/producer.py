@@ -405,8 +405,8 @@ class Producer:
         self.acknowledged_bytes += batch.size_bytes
         number = batch.partition.partition
         so_far = self._written.get(number, Written(0, None, None))
-        told = base_offset if base_offset >= 0 else None
-        self._written[number] = so_far.and_then(batch.records_count, told)
+        offset = base_offset if base_offset >= 0 else None
+        self._written[number] = so_far.and_then(batch.records_count, offset)
 
     def take_written(self) -> dict[int, Written]:
         """Return the records acknowledged since the last call, by partition."""

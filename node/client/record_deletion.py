@@ -48,7 +48,7 @@ async def trim(
     ends = await topic_admin.list_offsets(client, dict.fromkeys(places, topic_admin.LATEST))
     if before_ms is not None:
         found = await topic_admin.list_offsets(client, dict.fromkeys(places, before_ms))
-        limits = {one: ends[one].offset if told.offset < 0 else told.offset for one, told in found.items()}
+        limits = {one: ends[one].offset if each.offset < 0 else each.offset for one, each in found.items()}
     elif before_offset in (None, topic_admin.LATEST):
         limits = {one: ends[one].offset for one in places}
     else:
@@ -64,8 +64,8 @@ async def trim(
     wanted = {one: max(limits[one], before[one]) for one in places}
     if dry_run:
         return Trim(before, wanted, {})
-    told = await delete_records(client, wanted)
-    return Trim(before, dict(told.found), dict(told.problems))
+    answers = await delete_records(client, wanted)
+    return Trim(before, dict(answers.found), dict(answers.problems))
 
 
 async def delete_records(client: Client, before: Mapping[TopicPartition, int]) -> Answers[int]:

@@ -143,5 +143,5 @@ async def share_lags(
 
 
 def _lag_in(topic: DescribeShareGroupOffsetsResponseTopic) -> int | None:
-    told = [one.lag for one in topic.partitions if not one.error_code and one.lag > UNKNOWN]
-    return sum(told) if told else None
+    lags = [one.lag for one in topic.partitions if not one.error_code and one.lag > UNKNOWN]
+    return sum(lags) if lags else None

@@ -15,12 +15,12 @@ async def is_stored(
     None if it is unknown: the leader does not answer, or the client may not read the topic.
     """
     try:
-        told = await find_producers(briefly(client), [partition])
+        answers = await find_producers(briefly(client), [partition])
     except KafkaError:
         return None
-    if partition not in told.found:
+    if partition not in answers.found:
         return None
     wanted = (producer_id, epoch, last_sequence)
     return any(
-        (one.producer_id, one.producer_epoch, one.last_sequence) == wanted for one in told.found[partition]
+        (one.producer_id, one.producer_epoch, one.last_sequence) == wanted for one in answers.found[partition]
     )

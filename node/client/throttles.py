@@ -64,8 +64,8 @@ async def get_throttles(client: Client) -> Throttles:
         values = await _values_once(client, [_config_of_broker(broker_id)], RATES)
         return BrokerThrottle(broker_id, _limits(values.get(str(broker_id), {})))
 
-    told = await ask_brokers(client, ask)
-    brokers = [one for _, one in sorted(told.found.items())]
+    answers = await ask_brokers(client, ask)
+    brokers = [one for _, one in sorted(answers.found.items())]
     names = [topic.name or "" for topic in await topic_admin.describe_topics(client, None)]
     topics = []
     for begin in range(0, len(names), TOPICS_OF_A_REQUEST):
@@ -78,7 +78,7 @@ async def get_throttles(client: Client) -> Throttles:
     return Throttles(
         [one for one in brokers if one.rates],
         [one for one in topics if one.leader_replicas or one.follower_replicas],
-        told.problems,
+        answers.problems,
     )
 
 

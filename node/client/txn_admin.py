@@ -117,8 +117,10 @@ async def list_transactions(
             for one in response.transaction_states
         ]
 
-    told = await ask_brokers(client, ask)
-    return ListedTransactions(sorted(one for mine in told.found.values() for one in mine), told.problems)
+    answers = await ask_brokers(client, ask)
+    return ListedTransactions(
+        sorted(one for mine in answers.found.values() for one in mine), answers.problems
+    )
 
 
 async def describe_transaction(client: Client, transactional_id: str) -> TransactionView:
@@ -206,8 +208,8 @@ async def describe_producers(
     if broker_id is None:
         return dict(sorted((await find_producers(client, partitions)).all().items()))
     mine = sorted(partitions)
-    told = await client.retry(partial(_whole_producers, client, broker_id, mine))
-    return dict(sorted(told.items()))
+    answers = await client.retry(partial(_whole_producers, client, broker_id, mine))
+    return dict(sorted(answers.items()))
 
 
 async def find_producers(client: Client, partitions: Iterable[TopicPartition]) -> Answers[list[ProducerView]]:
@@ -218,11 +220,11 @@ async def find_producers(client: Client, partitions: Iterable[TopicPartition]) -
 async def _whole_producers(
     client: Client, node_id: int, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, list[ProducerView]]:
-    told = await _ask_producers(client, node_id, partitions)
-    found = {one: answer for one, answer in told.items() if not isinstance(answer, KafkaError)}
-    problems = {one: answer for one, answer in told.items() if isinstance(answer, KafkaError)}
+    answers = await _ask_producers(client, node_id, partitions)
+    found = {one: answer for one, answer in answers.items() if not isinstance(answer, KafkaError)}
+    problems = {one: answer for one, answer in answers.items() if isinstance(answer, KafkaError)}
     for one in partitions:
-        if one not in told:
+        if one not in answers:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"the server returned nothing about {one}")
     return Answers(found, problems).all()
 

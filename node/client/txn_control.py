@@ -76,11 +76,11 @@ async def find_hanging(
     else:
         leaders = await txn_admin.leaders_of(client, partitions)
         led = [one for one, leader in leaders.items() if leader != NO_LEADER]
-        told = await txn_admin.find_producers(briefly(client), led)
-        lasting = {one: error for one, error in told.problems.items() if not may_pass(error)}
+        answers = await txn_admin.find_producers(briefly(client), led)
+        lasting = {one: error for one, error in answers.problems.items() if not may_pass(error)}
         if lasting:
             raise error_of(lasting)
-        producers, leaderless = told.found, sorted(leaders.keys() - told.found.keys())
+        producers, leaderless = answers.found, sorted(leaders.keys() - answers.found.keys())
     found = hanging_transactions.open_for_long(
         producers, now_ms=int(time.time() * 1000), longer_than_ms=longer_than_ms
     )

@@ -382,10 +382,10 @@ class CoordinatorShard(Generic[K, C, A]):
             return
         if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
             log.warning("Records could not be appended to %s: %s", self.partition.topic_partition, error)
-        told = coordinator_error(error)
+        answer = coordinator_error(error)
         for effect in effects:
             token = getattr(effect, "token", None)
             if token is not None:
-                self.answer(token, told)
-        self.close(ErrorCode.NOT_COORDINATOR, not_appended=told)
+                self.answer(token, answer)
+        self.close(ErrorCode.NOT_COORDINATOR, not_appended=answer)
         self._failed(self)

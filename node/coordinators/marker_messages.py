@@ -99,20 +99,20 @@ def to_response(markers: Sequence[Marker], codes: Codes) -> WriteTxnMarkersRespo
     """Return the response; of several markers of a producer in one partition, it has the last one's code."""
     by_producer: dict[int, dict[TopicPartition, ErrorCode]] = {}
     for marker, of_marker in zip(markers, codes, strict=True):
-        told = by_producer.setdefault(marker.producer_id, {})
+        outcomes = by_producer.setdefault(marker.producer_id, {})
         for named, code in zip(marker.partitions, of_marker, strict=True):
-            told[TopicPartition(named.topic, named.partition)] = code
+            outcomes[TopicPartition(named.topic, named.partition)] = code
     return WriteTxnMarkersResponse(
         markers=[
-            WritableTxnMarkerResult(producer_id=producer_id, topics=_topics(told))
-            for producer_id, told in by_producer.items()
+            WritableTxnMarkerResult(producer_id=producer_id, topics=_topics(outcomes))
+            for producer_id, outcomes in by_producer.items()
         ]
     )
 
 
-def _topics(told: dict[TopicPartition, ErrorCode]) -> list[WritableTxnMarkerTopicResult]:
+def _topics(outcomes: dict[TopicPartition, ErrorCode]) -> list[WritableTxnMarkerTopicResult]:
     by_topic: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
-    for (topic, index), code in told.items():
+    for (topic, index), code in outcomes.items():
         result = WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
         by_topic.setdefault(topic, []).append(result)
     return [WritableTxnMarkerTopicResult(name=name, partitions=ones) for name, ones in by_topic.items()]

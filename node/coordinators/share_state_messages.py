@@ -378,10 +378,10 @@ WIRE_APIS: Final[dict[type[StateRequest], WireApi]] = {
 def answers_of(requests: Sequence[StateRequest], response: object) -> list[StateAnswer]:
     """Return the answers to requests of one kind and group; an answer missing in the response is an error."""
     first = requests[0]
-    told = {one.key: one for one in WIRE_APIS[type(first)].answers(first.key.group, response)}
+    found = {one.key: one for one in WIRE_APIS[type(first)].answers(first.key.group, response)}
     answers = []
     for request in requests:
-        answer = told.get(request.key)
+        answer = found.get(request.key)
         if answer is None:
             message = "The share coordinator did not answer."
             answer = refused(request, ErrorCode.UNKNOWN_SERVER_ERROR, message)

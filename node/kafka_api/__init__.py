@@ -33,7 +33,7 @@ Dispatch, from frames to handlers and back:
 
 charged_results  charges results to clients and puts throttle times into responses
 changes          reads the changes of the cluster from requests, for the audit log
-told_changes     writes these changes to the audit log when their outcome is known
+audited_changes     writes these changes to the audit log when their outcome is known
 routes           the decoder, handler and encoder of each version of an API
 peer_proofs      turns a connection into that of a node, or of a caller for whom a node acts
 dispatch         one table of routes

@@ -42,7 +42,7 @@ def charged(result: Result[Response], charge: RequestCharge, written: Written) -
         charge.settle()
         return body
     if type(result) is EncodedBody:
-        return told_in_body(result, charge.decide(), written.response_class, written.version)
+        return with_throttle_time_in_body(result, charge.decide(), written.response_class, written.version)
     if type(result) is Delayed:
         build, future = result.answer, result.future
         return result._replace(
@@ -74,7 +74,7 @@ async def _built(result: BuiltInThread[Response], charge: RequestCharge, written
         charge.decide()
         raise
     throttle_ms = charge.decide()
-    body = EncodedBody(await lane.run(lambda: _write(told(response, throttle_ms), written)))
+    body = EncodedBody(await lane.run(lambda: _write(with_throttle_time(response, throttle_ms), written)))
     charge.settle()
     return body
 
@@ -82,21 +82,21 @@ async def _built(result: BuiltInThread[Response], charge: RequestCharge, written
 def _encoded(response: Response, throttle_ms: int, written: Written) -> EncodedBody:
     if written.has_error_code and response.error_code:
         written.counters.count_error(response.error_code)
-    return EncodedBody(_write(told(response, throttle_ms), written))
+    return EncodedBody(_write(with_throttle_time(response, throttle_ms), written))
 
 
 def _write(response: Response, written: Written) -> list[Buffer]:
     return written.encode(response, bytearray())
 
 
-def told(response: Response, throttle_ms: int) -> Response:
+def with_throttle_time(response: Response, throttle_ms: int) -> Response:
     """Return the response with the throttle time, if it has a field for that."""
     if not throttle_ms or not any(field.name == _THROTTLE_TIME for field in schema_of(type(response)).fields):
         return response
     return replace_field(response, throttle_time_ms=throttle_ms)
 
 
-def told_in_body(
+def with_throttle_time_in_body(
     body: EncodedBody, throttle_ms: int, response_class: type[Response], version: int
 ) -> EncodedBody:
     """Return an encoded response with the throttle time; the original may be shared and stays as it is."""
@@ -110,4 +110,6 @@ def told_in_body(
         )
     # ApiVersions has the field after its list.
     response, _ = decoder(response_class, version)(b"".join(body.buffers), 0)
-    return EncodedBody(encoder(response_class, version)(told(response, throttle_ms), bytearray()))
+    return EncodedBody(
+        encoder(response_class, version)(with_throttle_time(response, throttle_ms), bytearray())
+    )

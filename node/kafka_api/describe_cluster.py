@@ -131,9 +131,9 @@ def _controllers(services: Services) -> list[DescribeClusterBroker]:
     image, quorum, own_id = services.metadata.image, services.quorum, services.config.node_id
     found = []
     for voter in image.voters:
-        told = quorum.endpoint_of(voter.voter_id)
+        endpoint = quorum.endpoint_of(voter.voter_id)
         for point in list(voter.endpoints.values())[:1]:
-            if voter.voter_id == own_id or (told is not None and told.port == point.port):
+            if voter.voter_id == own_id or (endpoint is not None and endpoint.port == point.port):
                 found.append(
                     DescribeClusterBroker(broker_id=voter.voter_id, host=point.host, port=point.port)
                 )

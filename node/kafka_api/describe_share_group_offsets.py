@@ -254,14 +254,14 @@ def _answer(
 ) -> Steps[DescribeShareGroupOffsetsResponseGroup]:
     topics = []
     for name, topic_id, partitions in group.topics:
-        told = []
+        results = []
         for partition in partitions:
             yield
             key = SharePartitionKey(group.group_id, topic_id, partition)
             end = ends.get(TopicPartition(name, partition))
-            told.append(_partition(partition, summaries.get(key), end, views.get(key)))
+            results.append(_partition(partition, summaries.get(key), end, views.get(key)))
         topics.append(
-            DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id, partitions=told)
+            DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id, partitions=results)
         )
     return DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id, topics=[*topics, *group.left])
 

@@ -31,7 +31,13 @@ from ottla.node.counters.request_counters import (
     RequestCounters,
 )
 from ottla.node.kafka_api import api_versions, refusals
-from ottla.node.kafka_api.charged_results import Written, charged, told, told_in_body
+from ottla.node.kafka_api.audited_changes import AuditedChanges
+from ottla.node.kafka_api.charged_results import (
+    Written,
+    charged,
+    with_throttle_time,
+    with_throttle_time_in_body,
+)
 from ottla.node.kafka_api.peer_proofs import PeerProofs
 from ottla.node.kafka_api.request_charge import RequestCharge
 from ottla.node.kafka_api.request_context import RequestContext
@@ -44,7 +50,6 @@ from ottla.node.kafka_api.served_apis import (
     is_advertised,
     is_served_early,
 )
-from ottla.node.kafka_api.told_changes import ToldChanges
 from ottla.node.net.act_for import ActingSecrets
 from ottla.node.net.answers import (
     Answer,
@@ -387,11 +392,13 @@ class Dispatcher:
 
     def _handle(self, route: Route, context: RequestContext, request: object) -> Result[object]:
         """Return the handler's result for a request, wrapped so that the audit log gets its changes."""
-        told = self._told_changes(route, context, request)
+        audited = self._audited_changes(route, context, request)
         result: Result[object] = route.handle(route.services, context, request)
-        return result if told is None else told.of(result)
+        return result if audited is None else audited.of(result)
 
-    def _told_changes(self, route: Route, context: RequestContext, request: object) -> ToldChanges | None:
+    def _audited_changes(
+        self, route: Route, context: RequestContext, request: object
+    ) -> AuditedChanges | None:
         """Return the object that logs the changes of a request; None if it makes none or a node sent it."""
         if route.changes is None or context.connection.peer_id != NO_PEER:
             return None
@@ -399,7 +406,7 @@ class Dispatcher:
             self._audit.takes_changes and route.may_be_change(request)
         ):
             return None
-        return ToldChanges(self._audit, route.changes, context, request, route.response_class)
+        return AuditedChanges(self._audit, route.changes, context, request, route.response_class)
 
     async def _check_of_cluster(self, context: RequestContext, operations: Sequence[AclOperation]) -> None:
         """Raise CLUSTER_AUTHORIZATION_FAILED unless the client has one of these rights on the cluster."""
@@ -526,7 +533,7 @@ class Dispatcher:
         room: Room | None,
     ) -> Answer:
         """Return the answer to a large decoded request; adds to `pieces` the objects to free after it."""
-        charge, changes = context.charge, self._told_changes(route, context, request)
+        charge, changes = context.charge, self._audited_changes(route, context, request)
         try:
             result = route.handle(route.services, context, request)
         except AccessDenied as error:
@@ -547,7 +554,9 @@ class Dispatcher:
                 elif isinstance(result, EncodedBody):
                     if charge is not None:
                         version = context.api_version
-                        result = told_in_body(result, charge.decide(), route.response_class, version)
+                        result = with_throttle_time_in_body(
+                            result, charge.decide(), route.response_class, version
+                        )
                     return _finish([bytearray(route.prefix_bytes), *result.buffers], context.correlation_id)
                 else:
                     result = await cast("Awaitable[Any]", result)
@@ -559,7 +568,7 @@ class Dispatcher:
         if changes is not None:
             await take_turns(changes.steps(response))
         if charge is not None:
-            response = told(response, charge.decide())
+            response = with_throttle_time(response, charge.decide())
         buffers = await lane.run(lambda: route.encode(response, bytearray(route.prefix_bytes)))
         if route.has_error_code and response.error_code:
             counters.count_error(response.error_code)
@@ -586,7 +595,7 @@ class Dispatcher:
             else:
                 _, position = decode_client_id(frame, _HEADER.size, header_version=route.header_version)
                 response = refusals.by_element(api, version, frame, position, error, max_elements)
-            response = told(response, throttle_ms)
+            response = with_throttle_time(response, throttle_ms)
             buffers = route.encode(response, bytearray(route.prefix_bytes))
             pieces = [response]
             del response

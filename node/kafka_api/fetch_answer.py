@@ -443,20 +443,20 @@ class FetchAnswer:
         """Return the response's size as Apache Kafka counts it: its length, and all after its header."""
         session, version = self._session, self._context.api_version
         partitions = session.partitions if session is not None and self._is_incremental else {}
-        told = []
+        sent = []
         for one in located:
             cached = partitions.get(one.item.key)
             if cached is None or cached.has_news(one.data, one.size_bytes):
-                told.append(one)
+                sent.append(one)
         is_flexible = version >= FIRST_FLEXIBLE_VERSION
         records_bytes = 0
-        for one in told:
+        for one in sent:
             if one.size_bytes:
                 size = slice_of(one).size
                 # In flexible versions the length field of empty records takes one byte.
                 records_bytes += size + (len(uvarint(size + 1)) - 1 if is_flexible else 0)
         topics: dict[TopicKey, list[PartitionData]] = {}
-        for one in told:
+        for one in sent:
             topics.setdefault(one.item.topic, []).append(one.data)
         return _LENGTH_BYTES + len(encode(self._response(topics), version)) + records_bytes
 
@@ -498,10 +498,10 @@ class FetchAnswer:
                 if cached is not None:
                     if one.partition is not None:
                         cached.topic_name = one.partition.topic_partition.topic
-                    must_tell = cached.must_tell(data, size_bytes)
+                    must_send = cached.must_send(data, size_bytes)
                     if is_incremental and size_bytes:
                         session.move_to_end(one.item.key)
-                    if is_incremental and not must_tell:
+                    if is_incremental and not must_send:
                         continue
             topics.setdefault(one.item.topic, []).append(data)
         if session is not None and len(located) > FEW_PARTITIONS:

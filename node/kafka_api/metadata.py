@@ -331,15 +331,15 @@ def _of_cluster(access: Access) -> int:
 def _with_operations(
     access: Access, topics: Sequence[MetadataResponseTopic]
 ) -> Steps[list[MetadataResponseTopic]]:
-    told = []
+    found = []
     for topic in topics:
         # The operations on a topic without a name are unknown, and those on a hidden topic are not shown.
         if topic.name is not None and topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             operations = authorized_operations.of_topic(access, topic.name)
             topic = replace(topic, topic_authorized_operations=operations)
-        told.append(topic)
+        found.append(topic)
         yield
-    return told
+    return found
 
 
 def _unknown(name: str, error: ErrorCode) -> MetadataResponseTopic:

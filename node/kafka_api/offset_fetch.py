@@ -176,8 +176,8 @@ def _handle_one_group(
                 ]
             )
         refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        told = [one for one in answer.topics if topics is not None or _may_see(access, one[0])]
-        told += [(name, [_no_offset(each, refused) for each in partitions]) for name, partitions in hidden]
+        shown = [one for one in answer.topics if topics is not None or _may_see(access, one[0])]
+        shown += [(name, [_no_offset(each, refused) for each in partitions]) for name, partitions in hidden]
         return OffsetFetchResponse(
             topics=[
                 OffsetFetchResponseTopic(
@@ -193,7 +193,7 @@ def _handle_one_group(
                         for each in partitions
                     ],
                 )
-                for name, partitions in told
+                for name, partitions in shown
             ],
             error_code=error,
         )

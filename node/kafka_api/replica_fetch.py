@@ -287,7 +287,7 @@ class ReplicaFetch:
     def _has_offset_news(self, fed: FedPartition, partition: Partition) -> bool:
         log = partition.log
         return (
-            log.high_watermark != fed.told_high_watermark or log.log_start_offset != fed.told_log_start_offset
+            log.high_watermark != fed.sent_high_watermark or log.log_start_offset != fed.sent_log_start_offset
         )
 
     # ---- waiting and answering -------------------------------------------------------------------
@@ -308,7 +308,7 @@ class ReplicaFetch:
             fed = session.partitions[one.item.key]
             if one.partition is None or one.data.diverging_epoch.epoch >= 0:
                 continue  # repeated until the follower asks for something else
-            session.told(
+            session.note_sent(
                 fed,
                 high_watermark=one.data.high_watermark,
                 log_start_offset=one.data.log_start_offset,

@@ -343,11 +343,11 @@ class SaslGate:
             login.state = State.FAILED  # a busy node does not count as a failure of the address
             raise outcome
         if isinstance(outcome, SaslError):
-            told = outcome.told or (
+            message = outcome.message or (
                 f"Authentication failed during {login.kind} due to invalid credentials with SASL mechanism "
                 f"{login.mechanism}"
             )
-            return self._refuse_token(login, told, read, f"{told} ({outcome})")
+            return self._refuse_token(login, message, read, f"{message} ({outcome})")
         assert isinstance(outcome, bytes)
         lifetime_ms = 0
         if login.mechanism == OAUTHBEARER and outcome:
@@ -408,15 +408,15 @@ class SaslGate:
     # ---- failures ------------------------------------------------------------------------------------
 
     def _refuse_token(
-        self, login: SaslLogin, told: str, read: Read | None, reason: str = ""
+        self, login: SaslLogin, message: str, read: Read | None, reason: str = ""
     ) -> Answer | Pending:
         answer: Answer = None
         if read is not None:
             response = SaslAuthenticateResponse(
-                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=told
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=message
             )
             answer = self._dispatcher.answer(read, response)
-        return self._failed(login, answer, reason or told)
+        return self._failed(login, answer, reason or message)
 
     def _failed(self, login: SaslLogin, answer: Answer, reason: str) -> Answer | Pending:
         """Delay the answer for a while, then send it and close the connection."""

@@ -249,12 +249,12 @@ def _respond(
         error = ErrorCode.INVALID_SHARE_SESSION_EPOCH
     elif not fetch.is_throttled:
         for place, one in fetch.results.items():
-            must_tell = True
+            must_send = True
             if asked.is_incremental and session is not None:
-                must_tell = session.told(
+                must_send = session.note_sent(
                     place, is_failed=one.error is not ErrorCode.NONE, has_records=len(one.records) > 0
                 )
-            if must_tell:
+            if must_send:
                 data = _partition_data(asked, place, one, endpoints)
                 topics.setdefault(place.topic_id, {})[place.partition] = data
     for place, refusal in answers.items():

@@ -60,7 +60,7 @@ class CachedPartition:
         self.high_watermark = -1
         self.log_start_offset = -1
 
-    def must_tell(self, data: PartitionData, size_bytes: int) -> bool:
+    def must_send(self, data: PartitionData, size_bytes: int) -> bool:
         """Return True if the response has to contain the partition; remember what is sent."""
         tell = self.has_news(data, size_bytes)
         # After an error the client must be sent the recovery, whatever the offsets are then.

@@ -34,9 +34,9 @@ class FedPartition:
         "item",
         "known_to",
         "partition",
+        "sent_high_watermark",
+        "sent_log_start_offset",
         "session",
-        "told_high_watermark",
-        "told_log_start_offset",
     )
 
     def __init__(self, session: "FollowerSession", item: FetchItem) -> None:
@@ -44,8 +44,8 @@ class FedPartition:
         self.item = item
         self.partition: Partition | None = None  # as it was last found
         self.known_to: InSyncReplicas | None = None  # the ISR state that knows the follower's position
-        self.told_high_watermark = -1
-        self.told_log_start_offset = -1
+        self.sent_high_watermark = -1
+        self.sent_log_start_offset = -1
         self.is_watching = False
 
     def log_grew(self) -> None:
@@ -113,7 +113,7 @@ class FollowerSession:
             else:
                 if item.wanted.fetch_offset == fed.item.wanted.fetch_offset:
                     # It may have dropped the last response, since another leader epoch had begun there.
-                    fed.told_high_watermark = fed.told_log_start_offset = -1
+                    fed.sent_high_watermark = fed.sent_log_start_offset = -1
                 fed.item = item
             self.dirty[fed] = None
             changed.append(fed)
@@ -126,10 +126,12 @@ class FollowerSession:
                     gone.leave()
         return changed
 
-    def told(self, fed: FedPartition, *, high_watermark: int, log_start_offset: int, has_more: bool) -> None:
+    def note_sent(
+        self, fed: FedPartition, *, high_watermark: int, log_start_offset: int, has_more: bool
+    ) -> None:
         """Note what the response under way contains; `has_more` if there may be more to send afterwards."""
-        fed.told_high_watermark = high_watermark
-        fed.told_log_start_offset = log_start_offset
+        fed.sent_high_watermark = high_watermark
+        fed.sent_log_start_offset = log_start_offset
         del self.dirty[fed]
         if has_more:
             self.dirty[fed] = None  # behind the others

@@ -191,7 +191,7 @@ class FollowerFetches:
     def __init__(self) -> None:
         self._partitions: dict[Key, FollowedPartition] = {}
         self._changed: dict[Key, None] = {}
-        self._told: dict[Key, FetchPartition] = {}  # the requests that the leader knows
+        self._requested: dict[Key, FetchPartition] = {}  # the requests that the leader knows
         self._delayed: list[tuple[int, int, FollowedPartition]] = []  # a heap by time
         self._delays = 0
         self.session_id = NO_SESSION
@@ -225,7 +225,9 @@ class FollowerFetches:
         followed = self._partitions.get(key)
         if followed is None or followed.phase is not Phase.FETCHING:
             return None
-        return followed if followed.wanted is not None and self._told.get(key) is followed.wanted else None
+        return (
+            followed if followed.wanted is not None and self._requested.get(key) is followed.wanted else None
+        )
 
     def touch_key(self, key: Key) -> bool:
         """Name a partition in the next fetch again; False if it is not fetched at present."""
@@ -272,7 +274,7 @@ class FollowerFetches:
         """Name everything in the next request, since the connection or the session is lost."""
         self.session_id = NO_SESSION
         self._epoch = INITIAL_EPOCH
-        self._told.clear()
+        self._requested.clear()
 
     def next_request(
         self,
@@ -289,21 +291,21 @@ class FollowerFetches:
             self._changed = dict.fromkeys(self._partitions)
         wanted: dict[bytes, list[FetchPartition]] = {}
         forgotten: dict[bytes, list[int]] = {}
-        told = self._told
+        requested = self._requested
         changed, self._changed = self._changed, {}
         for key in changed:
             followed = self._partitions.get(key)
             if followed is not None and followed.phase is Phase.FETCHING and not must_wait(followed):
                 want = followed.want(bounds.partition_max_bytes)
-                if told.get(key) is not want:
-                    told[key] = want
+                if requested.get(key) is not want:
+                    requested[key] = want
                     wanted.setdefault(key[0], []).append(want)
                 continue
             if followed is not None and followed.phase is Phase.FETCHING:
                 self._changed[key] = None  # checked again with the next request
-            if told.pop(key, None) is not None:
+            if requested.pop(key, None) is not None:
                 forgotten.setdefault(key[0], []).append(key[1])
-        if not told and not forgotten:
+        if not requested and not forgotten:
             return None
         return FetchRequest(
             replica_state=ReplicaState(replica_id=replica_id, replica_epoch=broker_epoch),

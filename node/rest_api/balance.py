@@ -70,8 +70,8 @@ async def get_balance(context: RestContext, request: RestRequest) -> Answer:
         {**place(one), "adding": list(move.adding), "removing": list(move.removing)}
         for one, move in found.moving.items()
     ]
-    told = balance.as_json(found.plan, found.settings, MAX_LISTED)
-    return Answer(body={**told, "moving": moving[:MAX_LISTED]})
+    shown = balance.as_json(found.plan, found.settings, MAX_LISTED)
+    return Answer(body={**shown, "moving": moving[:MAX_LISTED]})
 
 
 async def request_balance(context: RestContext, request: RestRequest) -> Answer:

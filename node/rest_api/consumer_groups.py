@@ -139,10 +139,10 @@ _KIND: Final = GroupKind(
 
 
 async def list_consumer_groups(context: RestContext, request: RestRequest) -> Answer:
-    told = await list_groups(context.client, states=[], types=[])
-    for error in told.problems.values():
+    answers = await list_groups(context.client, states=[], types=[])
+    for error in answers.problems.values():
         raise error  # Confluent's list has no field for a part that is missing
-    listed = told.groups
+    listed = answers.groups
     coordinators = {one.group_id: one.coordinator_id for one in listed}
     groups = await describe_groups(
         context.client, (one for one in listed if _is_of_consumers(one.group_type, one.protocol_type))

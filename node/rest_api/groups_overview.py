@@ -63,8 +63,8 @@ _GROUPS: Final = record({"groups": listed(_GROUP), "missing": MISSING}, title="L
 
 async def get_groups(context: RestContext, request: RestRequest) -> Answer:
     kind = request.query.get("type")
-    told = await list_groups(context.client, states=[], types=[] if kind is None else [kind])
-    groups = told.groups
+    answers = await list_groups(context.client, states=[], types=[] if kind is None else [kind])
+    groups = answers.groups
     wanted = request.query.get("search", "").lower()
     chosen = [one for one in groups if wanted in one.group_id.lower()]
     chosen = chosen[: request.query.get("detailed", DEFAULT_DETAILED)]
@@ -73,7 +73,7 @@ async def get_groups(context: RestContext, request: RestRequest) -> Answer:
     return Answer(
         body={
             "groups": [_as_json(one, views.get(one.group_id), lags.get(one.group_id)) for one in groups],
-            "missing": missing_brokers(told.problems),
+            "missing": missing_brokers(answers.problems),
         }
     )
 

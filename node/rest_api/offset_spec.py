@@ -124,8 +124,8 @@ async def positions(
         searcher = client.until(client.deadline.share(2))
         newest = await newest_offsets(searcher, known, place.before_end, read_committed=read_committed)
         return Positions(
-            {one: told.offset for one, told in newest.items()},
-            {one: told.shortfall for one, told in newest.items() if told.shortfall is not None},
+            {one: each.offset for one, each in newest.items()},
+            {one: each.shortfall for one, each in newest.items() if each.shortfall is not None},
         )
     by_time: Mapping[TopicPartition, topic_admin.OffsetAndTimestamp] = {}
     if place.timestamp is not None and place.timestamp >= 0:

@@ -102,7 +102,7 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _responses(route: Route, takes_body: bool, schemas: dict[str, Any]) -> dict[str, Any]:
-    told = dict(route.responses)
+    responses = dict(route.responses)
     takes_time = any(one.name == TIMEOUT_MS for one in route.parameters)
     common = {
         **_ALWAYS,
@@ -110,9 +110,9 @@ def _responses(route: Route, takes_body: bool, schemas: dict[str, Any]) -> dict[
         **(_WITH_TIME_LIMIT if takes_time else {}),
     }
     for status, description in common.items():
-        told.setdefault(status, Response(description=description, schema=ERROR))
+        responses.setdefault(status, Response(description=description, schema=ERROR))
     found: dict[str, Any] = {}
-    for status, response in sorted(told.items()):
+    for status, response in sorted(responses.items()):
         found[str(status)] = {"description": response.description, "headers": {CUT_OFF_SINCE: _CUT_OFF}}
         if response.schema is not None or response.media_type != JSON:
             schema = _named(response.schema or {}, schemas)

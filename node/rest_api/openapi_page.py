@@ -159,8 +159,8 @@ def _meaning(one: Schema) -> str:
     bounds = [f"{text} {_shown(schema[name])}" for name, text in _BOUNDS.items() if name in schema]
     if "pattern" in schema:
         bounds.append(f"matches {schema['pattern']}")
-    told = ", ".join(bounds if one.get("required") else ["optional", *bounds])
-    return escape(f"{words} ({told})" if words and told else words or told)
+    details = ", ".join(bounds if one.get("required") else ["optional", *bounds])
+    return escape(f"{words} ({details})" if words and details else words or details)
 
 
 def _shown(value: Json) -> str:

@@ -22,14 +22,14 @@ def configured_names(config: BrokerConfig) -> list[str]:
     return names
 
 
-def look_up_full_name(told: Callable[[str], object]) -> None:
+def look_up_full_name(receive: Callable[[str], object]) -> None:
     """Call the given function on this loop with the full name of the machine, once it is known."""
     loop = asyncio.get_running_loop()
 
     def look_up() -> None:
         name = socket.getfqdn()
         try:
-            loop.call_soon_threadsafe(told, name)
+            loop.call_soon_threadsafe(receive, name)
         except RuntimeError:  # the loop has ended in the meantime
             return
 

@@ -59,8 +59,10 @@ def _refusal(
     return _answer(status, {"error_code": status, "message": message}, headers or {}, has_body=has_body)
 
 
-def _answer(status: int, told: Mapping[str, object], headers: Mapping[str, str], *, has_body: bool) -> bytes:
-    body = orjson.dumps(told)
+def _answer(
+    status: int, fields: Mapping[str, object], headers: Mapping[str, str], *, has_body: bool
+) -> bytes:
+    body = orjson.dumps(fields)
     lines = [
         f"HTTP/1.1 {status} {_REASONS[status]}",
         "Content-Type: application/json",

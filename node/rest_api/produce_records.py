@@ -203,8 +203,8 @@ async def _produce(
             successes.append(f'{{"id":"{name}",{one.report(place)}}}')
         except RestError as error:
             failures.append({"id": name, "error_code": error.error_code, "message": error.message})
-    told = f'{{"successes":[{",".join(successes)}],"failures":{orjson.dumps(failures).decode()}}}'
-    return Answer(status=207, content=told.encode())
+    content = f'{{"successes":[{",".join(successes)}],"failures":{orjson.dumps(failures).decode()}}}'
+    return Answer(status=207, content=content.encode())
 
 
 def _entries(raw: bytes) -> list[tuple[str, Any]]:

@@ -324,8 +324,8 @@ def unavailable_as_json(problems: Mapping[TopicPartition, KafkaError]) -> list[D
     return [
         {
             "partition_id": one.partition,
-            "error_code": (told := rest_error_of(error)).error_code,
-            "message": told.message,
+            "error_code": (rest_error := rest_error_of(error)).error_code,
+            "message": rest_error.message,
         }
         for one, error in problems.items()
     ]

@@ -52,8 +52,8 @@ def _problem_of(node: NodeStatus, *, has_caught_up: bool) -> str | None:
     if node.waits_for is not None and node.state in (None, BrokerState.STARTING, BrokerState.WAITING):
         return node.waits_for
     if node.cut_off_since_ms is not None and not is_stopping:
-        told = cut_off_sentence(node.cut_off_since_ms)
-        return told if node.waits_for is None else f"{told} {node.waits_for}"
+        sentence = cut_off_sentence(node.cut_off_since_ms)
+        return sentence if node.waits_for is None else f"{sentence} {node.waits_for}"
     match node.state:
         case None:
             return "The node is connecting to the metadata quorum, or reading the metadata log."

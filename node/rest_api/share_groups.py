@@ -78,11 +78,11 @@ _KIND: Final = GroupKind(
 
 
 async def list_share_groups(context: RestContext, request: RestRequest) -> Answer:
-    told = await group_admin.list_groups(context.client, states=[], types=[SHARE])
-    for error in told.problems.values():
+    answers = await group_admin.list_groups(context.client, states=[], types=[SHARE])
+    for error in answers.problems.values():
         raise error  # Confluent's list has no field for a part that is missing
-    coordinators = {one.group_id: one.coordinator_id for one in told.groups}
-    groups = await group_admin.describe_groups(context.client, told.groups)
+    coordinators = {one.group_id: one.coordinator_id for one in answers.groups}
+    groups = await group_admin.describe_groups(context.client, answers.groups)
     data = [
         _group_data(_KIND.scope(context, request, one.group_id), one, coordinators.get(one.group_id, -1))
         for one in groups

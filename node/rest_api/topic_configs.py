@@ -157,10 +157,10 @@ async def alter_configs_of_topics(context: RestContext, request: RestRequest) ->
 
 
 def _failures(refused: Mapping[ConfigResource, KafkaError]) -> list[dict[str, Any]]:
-    told = {of.name: rest_error_of(error) for of, error in refused.items()}
+    errors = {of.name: rest_error_of(error) for of, error in refused.items()}
     return [
         {"topic_name": name, "error_code": error.error_code, "message": error.message}
-        for name, error in sorted(told.items())
+        for name, error in sorted(errors.items())
     ]
 
 

@@ -197,9 +197,9 @@ async def _configs(
 
 
 async def list_topic_groups(context: RestContext, request: RestRequest) -> Answer:
-    told = await list_groups(context.client, states=[], types=[])
+    answers = await list_groups(context.client, states=[], types=[])
     most = request.query.get("detailed", DEFAULT_GROUPS)
-    asked = told.groups[:most]
+    asked = answers.groups[:most]
     lags = await group_lag.by_topic(context.client, asked)
     topics: dict[str, list[object]] = {}
     for one in asked:
@@ -209,8 +209,8 @@ async def list_topic_groups(context: RestContext, request: RestRequest) -> Answe
     return Answer(
         body={
             "topics": [{"topic": topic, "groups": topics[topic]} for topic in sorted(topics, key=as_counted)],
-            "groups_left_out": len(told.groups) - len(asked),
-            "missing": missing_brokers(told.problems),
+            "groups_left_out": len(answers.groups) - len(asked),
+            "missing": missing_brokers(answers.problems),
         }
     )
 

@@ -116,19 +116,19 @@ _ABORTED: Final = record({"aborted": BOOLEAN, "producer": NULL_INT64}, title="Ab
 
 async def list_transactions(context: RestContext, request: RestRequest) -> Answer:
     query = request.query
-    told = await txn_admin.list_transactions(
+    answers = await txn_admin.list_transactions(
         context.client,
         states=[query["state"]] if "state" in query else (),
         producer_ids=[query["producer_id"]] if "producer_id" in query else (),
         longer_than_ms=query.get("longer_than_ms"),
         pattern=query.get("pattern"),
     )
-    found = told.transactions
+    found = answers.transactions
     views = await txn_admin.describe_open(context.client, found)
     return Answer(
         body={
             "transactions": txn_as_json.listed_as_json(found, views, _now_ms(context)),
-            "missing": missing_brokers(told.problems),
+            "missing": missing_brokers(answers.problems),
         }
     )
 

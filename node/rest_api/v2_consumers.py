@@ -177,8 +177,8 @@ async def assign(context: RestContext, request: RestRequest) -> Answer:
 
 async def get_assignments(context: RestContext, request: RestRequest) -> Answer:
     async with _asked(context, request) as one:
-        told = [{"topic": place.topic, "partition": place.partition} for place in one.assigned]
-    return Answer(body={"partitions": told}, content_type=V2)
+        rows = [{"topic": place.topic, "partition": place.partition} for place in one.assigned]
+    return Answer(body={"partitions": rows}, content_type=V2)
 
 
 async def seek(context: RestContext, request: RestRequest) -> Answer:
@@ -255,7 +255,7 @@ async def commit(context: RestContext, request: RestRequest) -> Answer:
 async def get_committed(context: RestContext, request: RestRequest) -> Answer:
     async with _asked(context, request) as one:
         found = await one.member.committed(_places(request.body["partitions"]))
-    told = [
+    rows = [
         {
             "topic": place.topic,
             "partition": place.partition,
@@ -265,7 +265,7 @@ async def get_committed(context: RestContext, request: RestRequest) -> Answer:
         for place, committed in sorted(found.items())
         if committed.offset >= 0
     ]
-    return Answer(body={"offsets": told}, content_type=V2)
+    return Answer(body={"offsets": rows}, content_type=V2)
 
 
 def _places(given: Sequence[Mapping[str, Json]]) -> list[TopicPartition]:

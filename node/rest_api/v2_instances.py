@@ -152,7 +152,7 @@ class Instance:
 
     async def _ends(self, partitions: Sequence[TopicPartition], moment: int) -> dict[TopicPartition, int]:
         found = await list_offsets(self.client.renewed(), dict.fromkeys(partitions, moment))
-        return {one: told.offset for one, told in found.items()}
+        return {one: each.offset for one, each in found.items()}
 
     # ---- positions -----------------------------------------------------------------------------------------
 
@@ -170,9 +170,9 @@ class Instance:
         """Return the first offset at or after a time in ms; the end if all records are older."""
         self._check_assigned(list(times))
         found = await list_offsets(self.client.renewed(), times)
-        late = [one for one, told in found.items() if told.offset < 0]
+        late = [one for one, each in found.items() if each.offset < 0]
         ends = await self._ends(late, LATEST) if late else {}
-        return {one: told.offset for one, told in found.items()} | ends
+        return {one: each.offset for one, each in found.items()} | ends
 
     def _check_assigned(self, partitions: Sequence[TopicPartition]) -> None:
         for one in partitions:
@@ -208,12 +208,12 @@ class Instance:
         before = dict(self.consumer.positions)
         try:
             found = await self._read(deadline, max_bytes)
-            told = [tell(partition, one) for partition, one in found]
+            rows = [tell(partition, one) for partition, one in found]
         except BaseException:
             self.consumer.positions = before
             raise
         self.delivered |= {partition: one.offset + 1 for partition, one in found}
-        return told
+        return rows
 
     async def _wait_for_partitions(self, deadline: Deadline) -> None:
         while True:

@@ -276,8 +276,13 @@ def _as_in_v3(one: Json, kind: str, number: int | None) -> Mapping[str, Json]:
 
 
 def _failed(error: KafkaError) -> Data:
-    told = rest_error_of(error)
-    return {"partition": None, "offset": None, "error_code": told.error_code, "error": told.message}
+    rest_error = rest_error_of(error)
+    return {
+        "partition": None,
+        "offset": None,
+        "error_code": rest_error.error_code,
+        "error": rest_error.message,
+    }
 
 
 def _status_of(offsets: Sequence[Data]) -> int:

@@ -92,10 +92,10 @@ def _answer(credentials: ClientCredentials) -> dict[str, object]:
     finally:
         deadline.cancel()
         connection.close()
-    told = _object_in(content)
+    fields = _object_in(content)
     if answer.status != 200:
-        raise _refused(url.hostname, answer.status, told)
-    return told
+        raise _refused(url.hostname, answer.status, fields)
+    return fields
 
 
 def _end(connection: http.client.HTTPSConnection) -> None:
@@ -134,21 +134,21 @@ def _object_in(content: bytes) -> dict[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _refused(host: str, status: int, told: dict[str, object]) -> KafkaError:
+def _refused(host: str, status: int, fields: dict[str, object]) -> KafkaError:
     """Return the error for a failed request; of the response's body it shows only RFC 6749's error code."""
-    word = told.get("error")
+    word = fields.get("error")
     said = f" ({word[:_MAX_ERROR]})" if isinstance(word, str) and word.isprintable() and word else ""
     is_passing = status >= 500 or status in (408, 429)
     code = ErrorCode.NETWORK_EXCEPTION if is_passing else ErrorCode.SASL_AUTHENTICATION_FAILED
     return KafkaError(code, f"{host} returned no token: HTTP {status}{said}")
 
 
-def _token_in(told: dict[str, object]) -> tuple[str, float]:
+def _token_in(fields: dict[str, object]) -> tuple[str, float]:
     """Return the token of a response, and its lifetime in seconds, 0 if the provider does not give it."""
-    token = next((one for name in _TOKEN_FIELDS if isinstance(one := told.get(name), str) and one), "")
+    token = next((one for name in _TOKEN_FIELDS if isinstance(one := fields.get(name), str) and one), "")
     if not token or not may_be_token(token):
         raise ClientSecurityError(TOKEN_URL, "names a server whose answer has no token")
-    life_s = told.get("expires_in")
+    life_s = fields.get("expires_in")
     if isinstance(life_s, bool) or not isinstance(life_s, int | float) or not 0 < life_s < 1e9:
         return token, 0.0
     return token, float(life_s)

@@ -183,7 +183,7 @@ def _size_of(origin: Origin, one: ArchivedRecords, source: Source, offset_delta:
 
 def _headers(origin: Origin, one: ArchivedRecords, source: Source) -> Headers:
     """Return the record's headers, then those about it, since of two with one name the last counts."""
-    told = (
+    texts = (
         (TOPIC, origin.topic),
         (PARTITION, str(origin.partition)),
         (OFFSET, str(source.offset)),
@@ -191,4 +191,4 @@ def _headers(origin: Origin, one: ArchivedRecords, source: Source) -> Headers:
         (DELIVERY_COUNT, str(one.delivery_count)),
         (MESSAGE, MESSAGES[one.reason]),
     )
-    return (*source.headers, *((name, text.encode("utf-8", "surrogateescape")) for name, text in told))
+    return (*source.headers, *((name, text.encode("utf-8", "surrogateescape")) for name, text in texts))

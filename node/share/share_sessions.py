@@ -31,16 +31,16 @@ class TopicIdPartition(NamedTuple):
 
 
 class CachedPartition:
-    """A partition of a session; `must_tell` until a response has it, and after an error.
+    """A partition of a session; `must_send` until a response has it, and after an error.
 
     `topic` is the last known name of the topic, None if it was never known.
     """
 
-    __slots__ = ("must_tell", "topic")
+    __slots__ = ("must_send", "topic")
 
-    def __init__(self, topic: str | None, *, must_tell: bool) -> None:
+    def __init__(self, topic: str | None, *, must_send: bool) -> None:
         self.topic = topic
-        self.must_tell = must_tell
+        self.must_send = must_send
 
 
 class ShareSession:
@@ -55,16 +55,16 @@ class ShareSession:
         self.epoch = 1
         self.partitions: dict[TopicIdPartition, CachedPartition] = {}
 
-    def told(self, place: TopicIdPartition, *, is_failed: bool, has_records: bool) -> bool:
+    def note_sent(self, place: TopicIdPartition, *, is_failed: bool, has_records: bool) -> bool:
         """Note a result for a partition; return True if the response must have it."""
         cached = self.partitions.get(place)
         if cached is None:
             return True
-        must_tell = has_records or cached.must_tell or is_failed
-        cached.must_tell = is_failed
+        must_send = has_records or cached.must_send or is_failed
+        cached.must_send = is_failed
         if has_records:  # read last next time, so that no partition starves
             self.partitions[place] = self.partitions.pop(place)
-        return must_tell
+        return must_send
 
 
 def next_epoch(epoch: int) -> int:
@@ -120,7 +120,7 @@ class ShareSessions:
         assert key not in self._sessions, key
         session = ShareSession(key, connection, now_ms)
         for place, topic in partitions:
-            session.partitions[place] = CachedPartition(topic, must_tell=False)
+            session.partitions[place] = CachedPartition(topic, must_send=False)
         needed = SESSION_BYTES + len(session.partitions) * PARTITION_BYTES
         if len(self._sessions) >= self._max_sessions() or self.used_bytes + needed > self._limit_bytes:
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
@@ -190,7 +190,7 @@ class ShareSessions:
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         before = len(known)
         for place, topic in new.items():
-            known[place] = CachedPartition(topic, must_tell=True)
+            known[place] = CachedPartition(topic, must_send=True)
         for place in forgotten:
             known.pop(place, None)
         self.partition_count += len(known) - before

@@ -107,16 +107,16 @@ def _request(
 def _read(
     response: ListOffsetsResponse, asked: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int | KafkaError]:
-    told: dict[TopicPartition, int | KafkaError] = {}
+    found: dict[TopicPartition, int | KafkaError] = {}
     for topic in response.topics:
         for one in topic.partitions:
             partition = TopicPartition(topic.name, one.partition_index)
-            told[partition] = (
+            found[partition] = (
                 to_error(one.error_code, f"offsets of {partition}") if one.error_code else one.offset
             )
     silence = {
         partition: KafkaError(ErrorCode.INVALID_REQUEST, f"the answer has no offset of {partition}")
         for partition in asked
-        if partition not in told
+        if partition not in found
     }
-    return silence | {partition: told[partition] for partition in asked if partition in told}
+    return silence | {partition: found[partition] for partition in asked if partition in found}

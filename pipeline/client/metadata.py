@@ -323,15 +323,15 @@ def _topic(name: str, answer: MetadataResponseTopic) -> Topic:
     return Topic(name=name, topic_id=answer.topic_id, leaders=leaders, is_internal=answer.is_internal)
 
 
-def _is_older(topic: Topic, told: Topic) -> bool:
+def _is_older(topic: Topic, earlier: Topic) -> bool:
     """Return True if a partition of the same topic is reported in an earlier leader epoch than before.
 
     The node that says so is cut off from the others. It may still lead the partition in its own view, with an
     end that lies before what others have read.
     """
-    if topic.topic_id != told.topic_id or topic.topic_id == ZERO_UUID:
+    if topic.topic_id != earlier.topic_id or topic.topic_id == ZERO_UUID:
         return False
-    before = told.leaders
+    before = earlier.leaders
     return any(
         0 <= leader.epoch < before[index].epoch for index, leader in topic.leaders.items() if index in before
     )

@@ -177,12 +177,12 @@ def _ask_in_parts(
 
         def attempt(part: Sequence[str] = part) -> None:
             left = [name for name in part if name not in found]
-            told = ask(left)
+            answers = ask(left)
             problem: KafkaError | None = None
             for name in left:
                 outcome: R | KafkaError = (
-                    told[name]
-                    if name in told
+                    answers[name]
+                    if name in answers
                     else KafkaError(ErrorCode.INVALID_REQUEST, f"the response does not contain topic {name}")
                 )
                 if isinstance(outcome, KafkaError) and _may_pass(outcome):

@@ -78,13 +78,13 @@ class HttpClient:
                 retries.sleep()
                 continue
             text = self._beginning_of(answer).decode(errors="replace")
-            told = Answer(status=answer.status, text=self._shown(text))
+            shown = Answer(status=answer.status, text=self._shown(text))
             if not retries.is_retry(self._options.method, answer.status, "Retry-After" in answer.headers):
-                return told
+                return shown
             try:
                 retries = retries.increment(self._options.method, response=answer)
             except MaxRetryError:
-                return told
+                return shown
             try:
                 retries.sleep(answer)
             except InvalidHeader:  # a `Retry-After` that is not a time

@@ -180,7 +180,7 @@ class SendTask:
 
     def _context(self, refusal: Refusal, task: int) -> list[dict[str, Any]]:
         place = refusal.record.place
-        told = {
+        fields = {
             "topic": place.topic,
             "partition": place.partition,
             "offset": place.offset if place.topic is not None else None,
@@ -193,7 +193,7 @@ class SendTask:
         }
         return [
             {"key": _CONTEXT + name, "value": str(value).encode()}
-            for name, value in told.items()
+            for name, value in fields.items()
             if value is not None
         ]
 

@@ -137,9 +137,9 @@ class TableQueries:
         if max_rows is not None:
             limit = f" ORDER BY place_0 LIMIT {self._mark()}"
             values.append(max_rows)
-        told = "place_0" if self._incrementing else "CAST(place_0 AS TEXT)"
+        column = "place_0" if self._incrementing else "CAST(place_0 AS TEXT)"
         return Question(
-            text=f"SELECT {told} FROM (SELECT {place} AS place_0 FROM {self._table}"
+            text=f"SELECT {column} FROM (SELECT {place} AS place_0 FROM {self._table}"
             f" WHERE {' AND '.join([f'{place} IS NOT NULL', self._no_clock(), *conditions])}{limit}) AS found"
             " ORDER BY place_0 DESC LIMIT 1",
             values=tuple(values),

@@ -128,8 +128,8 @@ def status(
     except StatusError as error:
         _fail(f"{error}.")
     if output == "json":
-        told = [json.loads(one.to_json()) for one in statuses]
-        print(json.dumps({"name": read.name, "jobs": told}, indent=2))
+        rows = [json.loads(one.to_json()) for one in statuses]
+        print(json.dumps({"name": read.name, "jobs": rows}, indent=2))
     else:
         print(as_table(statuses))
     if any(one.state is JobState.FAILED for one in statuses):

@@ -109,32 +109,32 @@ def read_status(content: bytes) -> JobStatus:
     return read
 
 
-def read_progress(told: Mapping[str, Any], before: JobProgress | None) -> JobProgress:
+def read_progress(fields: Mapping[str, Any], before: JobProgress | None) -> JobProgress:
     """Read Spark's JSON of a query's progress; `before` has the rows of the batches before."""
-    rows = int(told.get("numInputRows") or 0)
+    rows = int(fields.get("numInputRows") or 0)
     return JobProgress(
-        batch=int(told["batchId"]),
-        timestamp=str(told["timestamp"]),
+        batch=int(fields["batchId"]),
+        timestamp=str(fields["timestamp"]),
         rows=rows,
         rows_since_start=rows + (0 if before is None else before.rows_since_start),
-        input_rate=_rate(told.get("inputRowsPerSecond")),
-        processed_rate=_rate(told.get("processedRowsPerSecond")),
-        duration_ms=int((told.get("durationMs") or {}).get("triggerExecution") or 0),
+        input_rate=_rate(fields.get("inputRowsPerSecond")),
+        processed_rate=_rate(fields.get("processedRowsPerSecond")),
+        duration_ms=int((fields.get("durationMs") or {}).get("triggerExecution") or 0),
         sources=tuple(
             SourceProgress(
                 description=str(source.get("description")),
                 rows=int(source.get("numInputRows") or 0),
                 lag=_lag(source),
             )
-            for source in told.get("sources") or ()
+            for source in fields.get("sources") or ()
         ),
-        watermark=(told.get("eventTime") or {}).get("watermark"),
+        watermark=(fields.get("eventTime") or {}).get("watermark"),
     )
 
 
-def _rate(told: object) -> float:
+def _rate(value: object) -> float:
     """Return a rate; Spark omits it, or writes NaN or Infinity, if no time has passed."""
-    rate = float(told) if isinstance(told, int | float) else 0.0
+    rate = float(value) if isinstance(value, int | float) else 0.0
     return round(rate, 1) if 0 <= rate < float("inf") else 0.0
 
 

@@ -16,17 +16,17 @@ def judge(
     """Add a problem for each option that the kind refuses, and for the first one that is missing."""
     left = dict(options.values)
     lines = {name.lower(): line for name, line in options.lines.items()}
-    told: set[str] = set()
+    reported: set[str] = set()
     for _ in range(MAX_PROBLEMS):
         try:
             by(left)
         except OptionError as error:
             name = error.option.lower()
             # An option that is missing after another was removed may be missing only for that reason.
-            if name in told or (told and name not in lines):
+            if name in reported or (reported and name not in lines):
                 return
             values.wrong(place.below(error.option, lines.get(name)), error.problem)
-            told.add(name)
+            reported.add(name)
             if name not in lines:
                 return
             left = {key: value for key, value in left.items() if key.lower() != name}

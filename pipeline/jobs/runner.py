@@ -291,8 +291,8 @@ class JobRun:
         elif trace is None:
             self._move(one, JobState.FINISHED)
         else:
-            told = without_secrets(trace, self._file.secrets)[:MAX_TRACE_CHARS]
-            self._move(one, JobState.FAILED, cause=cause_of(told), trace=told)
+            shown = without_secrets(trace, self._file.secrets)[:MAX_TRACE_CHARS]
+            self._move(one, JobState.FAILED, cause=cause_of(shown), trace=shown)
         self._ended.append(one.status)
         if (
             one.status.state is JobState.FAILED

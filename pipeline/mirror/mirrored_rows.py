@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 def source_options(options: MirrorOptions) -> dict[str, str]:
     """Return the options of the query's source."""
-    told = {
+    settings = {
         **options.source_client,
         # Spark looks for the pattern anywhere in a name.
         "subscribePattern": f"^{options.topics.pattern()}$",
@@ -20,8 +20,8 @@ def source_options(options: MirrorOptions) -> dict[str, str]:
         "kafka.group.id": options.progress_group,
     }
     if options.max_offsets_per_trigger is not None:
-        told["maxOffsetsPerTrigger"] = str(options.max_offsets_per_trigger)
-    return told
+        settings["maxOffsetsPerTrigger"] = str(options.max_offsets_per_trigger)
+    return settings
 
 
 def sink_options(options: MirrorOptions) -> dict[str, str]:

@@ -122,18 +122,20 @@ def roll_forward(
     """
     to_commit, lost, outcome = [], [], ""
     for participant in record.participants:
-        told = described[participant.slot]
-        if told is None:
+        transaction = described[participant.slot]
+        if transaction is None:
             if record.two_phase or was_completed:
                 continue
-        elif told.pair == participant.pair:
-            if told.state == OPEN:
+        elif transaction.pair == participant.pair:
+            if transaction.state == OPEN:
                 to_commit.append(participant)
                 continue
-            if told.state in COMMITTED:
+            if transaction.state in COMMITTED:
                 continue
         lost.append(participant)
-        outcome = outcome or ("the coordinator does not know it" if told is None else f"it is {told.state}")
+        outcome = outcome or (
+            "the coordinator does not know it" if transaction is None else f"it is {transaction.state}"
+        )
     return RollForward(to_commit=tuple(to_commit), lost=tuple(lost), outcome=outcome)
 
 
@@ -146,11 +148,15 @@ def expired(
     """
     found = {}
     for participant, partitions in parts.items():
-        told = described[participant.slot]
-        if told is None:
+        transaction = described[participant.slot]
+        if transaction is None:
             found[participant] = "the coordinator does not know it"
-        elif told.pair != participant.pair or told.state != OPEN or not partitions <= told.partitions:
-            found[participant] = f"it is {told.state}"
+        elif (
+            transaction.pair != participant.pair
+            or transaction.state != OPEN
+            or not partitions <= transaction.partitions
+        ):
+            found[participant] = f"it is {transaction.state}"
     return found
 
 

@@ -196,8 +196,8 @@ class Driver:
     def _check_newest(self, generation: ProducerPair) -> None:
         """Raise PRODUCER_FENCED if a newer driver has begun."""
         name = self._names.coordinating
-        told = self._cluster.describe([name])[name]
-        if told is None or told.pair != generation:
+        described = self._cluster.describe([name])[name]
+        if described is None or described.pair != generation:
             raise self._fenced(ErrorCode.PRODUCER_FENCED)
 
     def _fenced(self, code: ErrorCode) -> KafkaError:
@@ -232,15 +232,17 @@ class Driver:
             two_phase=first.two_phase,
             participants=tuple(sorted(written)),
         )
-        told = self._cluster.describe([*(self._names.of(one.slot) for one in written), self._names.tickets])
-        ended = expired(written, {one.slot: told[self._names.of(one.slot)] for one in written})
+        described = self._cluster.describe(
+            [*(self._names.of(one.slot) for one in written), self._names.tickets]
+        )
+        ended = expired(written, {one.slot: described[self._names.of(one.slot)] for one in written})
         if ended:
             names = tuple(self._names.of(one.slot) for one in ended)
             raise BatchExpired(batch_id, names, next(iter(ended.values())))
         self._decide(record)
         self._commit_all(batch_id, record.participants, record.generation)
         self._note_completed(record)
-        if _has_others(first.first_ticket, told[self._names.tickets], len(written)):
+        if _has_others(first.first_ticket, described[self._names.tickets], len(written)):
             self._end_other_attempts(record)
 
     def _decide(self, record: CommitRecord) -> None:
@@ -293,8 +295,8 @@ class Driver:
         if not reports:
             return
         name, generation = self._names.coordinating, reports[0].generation
-        told = self._cluster.describe([name])[name]
-        if told is None or told.pair != generation:
+        described = self._cluster.describe([name])[name]
+        if described is None or described.pair != generation:
             return  # another driver has begun, and takes care of everything
         # From here on a commit that is still running cannot decide.
         newest = self._cluster.init([name], timeout_ms=COORDINATING_TIMEOUT_MS, two_phase=False)[name]
@@ -307,8 +309,8 @@ class Driver:
     # ---- participants -----------------------------------------------------------------------------
 
     def _describe(self, slots: Sequence[Slot]) -> Mapping[Slot, Described | None]:
-        told = self._cluster.describe([self._names.of(slot) for slot in slots])
-        return {slot: told[self._names.of(slot)] for slot in slots}
+        described = self._cluster.describe([self._names.of(slot) for slot in slots])
+        return {slot: described[self._names.of(slot)] for slot in slots}
 
     def _commit_all(
         self, batch_id: int, participants: Sequence[Participant], generation: ProducerPair

@@ -48,10 +48,10 @@ def ends_after(
             gone = error
             continue
         losses = losses_between(read, ends)
-        told = {f"topic {partition.topic}" for partition in read.offsets} | {
+        reported = {f"topic {partition.topic}" for partition in read.offsets} | {
             f"partition {partition}" for partition in read.offsets
         }
-        losses += [f"{missing} does not exist" for missing in subscribed.missing if missing not in told]
+        losses += [f"{missing} does not exist" for missing in subscribed.missing if missing not in reported]
         if not losses:
             break
     if gone is not None:

@@ -115,10 +115,10 @@ def _version_of(home: Path) -> int | None:
     if not os.access(java, os.X_OK):
         return None
     try:
-        told = (home / "release").read_text(errors="replace")
+        output = (home / "release").read_text(errors="replace")
     except OSError:
-        told = _ask(java)
-    match = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?([0-9]{1,4})', told)
+        output = _ask(java)
+    match = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?([0-9]{1,4})', output)
     return int(match.group(1)) if match else None
 
 

@@ -23,8 +23,8 @@ class _AsJson(JStreamingQueryListener):
     """
 
     def onQueryProgress(self, jevent: "JavaObject") -> None:
-        told = json.loads(jevent.progress().json())
-        self.pylistener.onQueryProgress(QueryProgressEvent(StreamingQueryProgress.fromJson(told)))
+        fields = json.loads(jevent.progress().json())
+        self.pylistener.onQueryProgress(QueryProgressEvent(StreamingQueryProgress.fromJson(fields)))
 
 
 def java_listener(listener: StreamingQueryListener) -> "JavaObject":

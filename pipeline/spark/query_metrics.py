@@ -117,8 +117,8 @@ class QueryMetrics:
         samples: dict[str, list[str]] = {name: [] for name, _, _ in _FAMILIES}
         for query in list(self._queries.values()):
             for name, labels, value in _samples(query, now_ms):
-                told = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-                samples[name].append(f"ottla_spark_{name}{{{told}}} {value:.15g}\n")
+                labelled = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+                samples[name].append(f"ottla_spark_{name}{{{labelled}}} {value:.15g}\n")
         written = []
         for name, kind, help_text in _FAMILIES:
             if samples[name]:
@@ -133,24 +133,24 @@ def _take_batch(query: _Query, progress: Mapping[str, Any], now_ms: int) -> None
     query.all_records += query.records
     query.seconds = ((progress.get("durationMs") or {}).get("triggerExecution") or 0) / 1000
     observed_metrics = (progress.get("observedMetrics") or {}).values()
-    told = [ours for one in observed_metrics if (ours := _ours(one)) is not None]
-    query.bytes = sum(int(one["bytes"] or 0) for one in told) if told else None
+    metrics = [ours for one in observed_metrics if (ours := _ours(one)) is not None]
+    query.bytes = sum(int(one["bytes"] or 0) for one in metrics) if metrics else None
     query.all_bytes += query.bytes or 0
-    oldest = [int(one["oldest_ms"]) for one in told if one["oldest_ms"] is not None]
+    oldest = [int(one["oldest_ms"]) for one in metrics if one["oldest_ms"] is not None]
     query.oldest_s = max(now_ms - min(oldest), 0) / 1000 if oldest else None
 
 
-def _ours(told: object) -> Mapping[str, Any] | None:
+def _ours(observed: object) -> Mapping[str, Any] | None:
     """Return the metrics of `observed`; None for observations of the user's own."""
-    named = told.asDict() if isinstance(told, Row) else told
+    named = observed.asDict() if isinstance(observed, Row) else observed
     if isinstance(named, Mapping) and {"records", "bytes", "oldest_ms", "newest_ms"} <= set(named):
         return named
     return None
 
 
-def _take_source(query: _Query, source: str, told: Mapping[str, Any], at_ms: int) -> None:
+def _take_source(query: _Query, source: str, progress: Mapping[str, Any], at_ms: int) -> None:
     try:
-        offsets = offsets_of_source(told)
+        offsets = offsets_of_source(progress)
     except OptionError:  # offsets of another format
         return
     if offsets is None:

@@ -31,9 +31,9 @@ def parse(records: DataFrame, *, schema: str, keep: str = "", broken: str = "fai
     if broken == "fail":
         parsed = F.from_json(text, fields, {"mode": "FAILFAST"})
         return there.select(*columns, parsed.alias(_PARSED)).select(*_renamed(kept), *_fields_of(fields))
-    told = StructType([*fields.fields]).add(_BROKEN, "string")
+    with_broken = StructType([*fields.fields]).add(_BROKEN, "string")
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
-    rows = there.select(*columns, F.from_json(text, told, options).alias(_PARSED))
+    rows = there.select(*columns, F.from_json(text, with_broken, options).alias(_PARSED))
     return rows.where(F.col(_PARSED)[_BROKEN].isNull()).select(*_renamed(kept), *_fields_of(fields))
 
 

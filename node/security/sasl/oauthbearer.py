@@ -67,8 +67,8 @@ class OauthBearerExchange:
         if self._has_failed:
             # Any other message gets Kafka's answer to an unreadable first one. Kafka would verify a second
             # token; here a login has one only, so that each wrong one is counted as a failed login.
-            told = INVALID_TOKEN if message == _SEPARATOR else ""
-            raise SaslError("the token of the client is invalid", told=told)
+            reply = INVALID_TOKEN if message == _SEPARATOR else ""
+            raise SaslError("the token of the client is invalid", message=reply)
         if self.is_complete:
             raise SaslError("the client sent a message after the login had ended")
         request = read_request(message)
@@ -80,7 +80,7 @@ class OauthBearerExchange:
         if request.authorization_id not in ("", token.principal):
             raise SaslError(
                 "the authorization id is not the principal of the token",
-                told="Authentication failed: Client requested an authorization id "
+                message="Authentication failed: Client requested an authorization id "
                 f"({request.authorization_id}) that is different from the token's principal name "
                 f"({token.principal})",
             )

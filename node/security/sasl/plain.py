@@ -37,13 +37,13 @@ def read_plain(token: bytes) -> PlainCredentials:
         raise SaslError(f"the PLAIN message has {len(parts)} parts instead of 3")
     authorization_id, user, password = parts
     if not user:
-        raise SaslError("no user", told="Authentication failed: username not specified")
+        raise SaslError("no user", message="Authentication failed: username not specified")
     if not password:
-        raise SaslError("no password", told="Authentication failed: password not specified")
+        raise SaslError("no password", message="Authentication failed: password not specified")
     if authorization_id not in ("", user):
         raise SaslError(
             "the authorization id is not the user",
-            told=OTHER_AUTHORIZATION_ID,
+            message=OTHER_AUTHORIZATION_ID,
         )
     return PlainCredentials(user, password)
 
@@ -55,7 +55,7 @@ def check_password(given: PlainCredentials, expected: str | None) -> None:
     """
     is_right = hmac.compare_digest(given.password.encode(), (expected or "").encode())
     if expected is None or not is_right:
-        raise SaslError("wrong user or password", told=INVALID)
+        raise SaslError("wrong user or password", message=INVALID)
 
 
 def check_stored_password(
@@ -82,7 +82,7 @@ def check_stored_password(
     salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password, judged.salt, judged.iterations)
     found = keys_of(mechanism, salted).stored_key
     if not hmac.compare_digest(found, judged.stored_key) or credential is None:
-        raise SaslError("wrong user or password", told=INVALID)
+        raise SaslError("wrong user or password", message=INVALID)
     return credential
 
 

@@ -15,6 +15,6 @@ class SaslError(Exception):
     credentials are invalid.
     """
 
-    def __init__(self, reason: str, *, told: str = "") -> None:
+    def __init__(self, reason: str, *, message: str = "") -> None:
         super().__init__(reason)
-        self.told = told
+        self.message = message

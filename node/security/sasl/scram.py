@@ -94,7 +94,7 @@ class ScramExchange:
         if message["authzid"] is not None and _unescaped(message["authzid"]) != user:
             raise SaslError(
                 "the authorization id is not the user",
-                told=OTHER_AUTHORIZATION_ID,
+                message=OTHER_AUTHORIZATION_ID,
             )
         self.user, self._gs2 = user, message["gs2"]
         credential = self._credential = self._credential_of(user)

@@ -9,11 +9,11 @@ import pytest
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import schema_of
 from ottla.node.audit.audit_event import Kind
-from ottla.node.kafka_api import told_changes as told_changes_module
+from ottla.node.kafka_api import audited_changes as told_changes_module
+from ottla.node.kafka_api.audited_changes import MAX_LOGGED, AuditedChanges
 from ottla.node.kafka_api.changes import CHANGES, MAY_BE_CHANGES
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.served_apis import SERVED, describe
-from ottla.node.kafka_api.told_changes import MAX_TOLD, ToldChanges
 from ottla.node.net.answers import Delayed, EncodedBody
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
@@ -81,9 +81,9 @@ class Told:
         self.rest += count
 
 
-def told_changes(api: ApiKey, told: Any, request: object = None) -> ToldChanges:
+def audited_changes(api: ApiKey, told: Any, request: object = None) -> AuditedChanges:
     context = RequestContext(api, SERVED[api][1], 1, "test", CONNECTION)
-    return ToldChanges(told, CHANGES[api], context, request, codec.response_class(api))
+    return AuditedChanges(told, CHANGES[api], context, request, codec.response_class(api))
 
 
 def changes_of(
@@ -92,7 +92,7 @@ def changes_of(
     told = Told()
     asked = build(message_class(api.name.lower(), "Request"), dict(request))
     answer = build(message_class(api.name.lower(), "Response"), dict(response))
-    told_changes(api, told, asked).of(answer)
+    audited_changes(api, told, asked).of(answer)
     return told.changes
 
 
@@ -350,19 +350,19 @@ def test_every_secret_field_of_a_message_has_a_canary_above() -> None:
 
 def test_the_changes_of_one_request_are_bounded() -> None:
     told = Told()
-    topics = [{"name": f"t{number}"} for number in range(MAX_TOLD + 20)]
+    topics = [{"name": f"t{number}"} for number in range(MAX_LOGGED + 20)]
     request = build(message_class("create_topics", "Request"), {"topics": []})
     response = build(message_class("create_topics", "Response"), {"topics": topics})
-    told_changes(ApiKey.CREATE_TOPICS, told, request).of(response)
+    audited_changes(ApiKey.CREATE_TOPICS, told, request).of(response)
 
-    assert (len(told.changes), told.rest) == (MAX_TOLD, 20)
+    assert (len(told.changes), told.rest) == (MAX_LOGGED, 20)
 
 
 def test_changes_with_a_later_outcome_are_logged_then() -> None:
     told = Told()
     request = build(message_class("unregister_broker", "Request"), {"broker_id": 3})
     response = build(message_class("unregister_broker", "Response"), {})
-    changes = told_changes(ApiKey.UNREGISTER_BROKER, told, request)
+    changes = audited_changes(ApiKey.UNREGISTER_BROKER, told, request)
 
     async def answer() -> Any:
         return response
@@ -393,7 +393,7 @@ def test_a_change_is_logged_even_if_its_client_left_before_the_response(
 
     async def ask(leaves: bool) -> None:
         future = asyncio.get_running_loop().create_future()
-        delayed: Any = told_changes(ApiKey.DELETE_GROUPS, told, request).of(
+        delayed: Any = audited_changes(ApiKey.DELETE_GROUPS, told, request).of(
             Delayed(future, lambda outcome: outcome)
         )
         if leaves:
@@ -413,7 +413,7 @@ def test_a_request_that_fails_as_a_whole_is_a_change_of_the_cluster_that_failed(
     told = Told()
     request = build(message_class("create_topics", "Request"), {"topics": []})
     error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, CANARY)
-    told_changes(ApiKey.CREATE_TOPICS, told, request).failed(error)
+    audited_changes(ApiKey.CREATE_TOPICS, told, request).failed(error)
 
     assert told.changes == [("Cluster", "", "REQUEST_TIMED_OUT", "")]
 
@@ -424,7 +424,7 @@ def test_an_answer_that_was_encoded_before_has_its_code() -> None:
         message_class("offset_commit", "Request"),
         {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": "", "topics": []},
     )
-    told_changes(ApiKey.OFFSET_COMMIT, told, request).of(EncodedBody([], ErrorCode.NOT_COORDINATOR))
+    audited_changes(ApiKey.OFFSET_COMMIT, told, request).of(EncodedBody([], ErrorCode.NOT_COORDINATOR))
 
     assert told.changes == [("Group", "g", "NOT_COORDINATOR", "")]
 

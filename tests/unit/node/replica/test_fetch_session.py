@@ -97,12 +97,12 @@ def test_only_changes_are_sent() -> None:
     cached = session.partitions["t", 0]
     calm = PartitionData(partition_index=0, high_watermark=10, log_start_offset=0)
 
-    assert cached.must_tell(calm, 0), "the first time"
-    assert not cached.must_tell(calm, 0)
-    assert cached.must_tell(calm, 100), "there are records"
-    assert cached.must_tell(PartitionData(high_watermark=11, log_start_offset=0), 0)
-    assert cached.must_tell(PartitionData(high_watermark=11, log_start_offset=5), 0)
-    assert not cached.must_tell(PartitionData(high_watermark=11, log_start_offset=5), 0)
+    assert cached.must_send(calm, 0), "the first time"
+    assert not cached.must_send(calm, 0)
+    assert cached.must_send(calm, 100), "there are records"
+    assert cached.must_send(PartitionData(high_watermark=11, log_start_offset=0), 0)
+    assert cached.must_send(PartitionData(high_watermark=11, log_start_offset=5), 0)
+    assert not cached.must_send(PartitionData(high_watermark=11, log_start_offset=5), 0)
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,11 @@ def test_only_changes_are_sent() -> None:
 def test_errors_and_recoveries_are_always_sent(trouble: PartitionData) -> None:
     cached = resume(sessions := cache(), create(sessions), 1).partitions["t", 0]
     calm = PartitionData(high_watermark=10, log_start_offset=0)
-    cached.must_tell(calm, 0)
+    cached.must_send(calm, 0)
 
-    assert [cached.must_tell(trouble, 0) for _ in range(2)] == [True, True]
-    assert cached.must_tell(calm, 0)
-    assert not cached.must_tell(calm, 0)
+    assert [cached.must_send(trouble, 0) for _ in range(2)] == [True, True]
+    assert cached.must_send(calm, 0)
+    assert not cached.must_send(calm, 0)
 
 
 def test_a_full_cache_gives_no_session_to_a_newcomer() -> None:

@@ -137,7 +137,7 @@ def test_a_response_has_a_new_partition_once_and_one_that_failed_again() -> None
     sessions.update(MEMBER, 1, [(T1, "t")], [])
 
     def told(place: TopicIdPartition, *, is_failed: bool = False) -> bool:
-        return session.told(place, is_failed=is_failed, has_records=False)
+        return session.note_sent(place, is_failed=is_failed, has_records=False)
 
     assert not told(T0)
     assert told(T1) and not told(T1)
@@ -148,6 +148,6 @@ def test_a_response_has_a_new_partition_once_and_one_that_failed_again() -> None
 def test_a_partition_that_had_records_is_the_last_in_the_next_fetch() -> None:
     session = begin(sessions_of(), MEMBER, T0, T1)
 
-    assert session.told(T0, is_failed=False, has_records=True)
+    assert session.note_sent(T0, is_failed=False, has_records=True)
 
     assert list(session.partitions) == [T1, T0]

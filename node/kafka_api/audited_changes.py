@@ -15,7 +15,7 @@ from ottla.node.work.turns import Steps
 R = TypeVar("R")
 
 # In one request; the rest is counted.
-MAX_TOLD: Final = 500
+MAX_LOGGED: Final = 500
 # Logged in place of an error code if the client disconnected before the outcome was known, which is certain
 # this long after the future is done.
 LEFT: Final = "CLIENT_DISCONNECTED"
@@ -31,7 +31,7 @@ _REFUSALS: Final = frozenset(
 )
 
 
-class ToldChanges:
+class AuditedChanges:
     """The changes of one request; `of` wraps the result of its handler."""
 
     __slots__ = ("_audit", "_changes", "_context", "_has_answer", "_request", "_response_class")
@@ -115,15 +115,15 @@ class ToldChanges:
 
     def _steps(self, outcomes: Iterable[ChangeOutcome], outcome: str = "") -> Steps[None]:
         access, api = self._context.access, self._context.api_name
-        told = rest = 0
+        logged = rest = 0
         for one in outcomes:
             yield
             if one.error_code in _REFUSALS:
                 continue
-            if told == MAX_TOLD:
+            if logged == MAX_LOGGED:
                 rest += 1
                 continue
-            told += 1
+            logged += 1
             self._audit.changed(
                 access.principal,
                 access.host,
