@@ -139,15 +139,15 @@ class GroupMember:
     async def _assign(
         self, client: Client, protocol: str, members: Sequence[JoinGroupResponseMember]
     ) -> list[SyncGroupRequestAssignment]:
-        wishes = {member.member_id: decode_subscription(member.metadata) for member in members}
+        subscriptions = {member.member_id: decode_subscription(member.metadata) for member in members}
         counts: dict[str, int] = {}
-        for name in sorted({topic for topics in wishes.values() for topic in topics}):
+        for name in sorted({topic for topics in subscriptions.values() for topic in topics}):
             try:
                 counts[name] = len((await client.look_up_topic(name)).leaders)
             except KafkaError as error:
                 if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise
-        dealt = (assign_round_robin if protocol == ROUND_ROBIN else assign_ranges)(wishes, counts)
+        dealt = (assign_round_robin if protocol == ROUND_ROBIN else assign_ranges)(subscriptions, counts)
         return [
             SyncGroupRequestAssignment(member_id=member, assignment=encode_assignment(partitions))
             for member, partitions in dealt.items()
@@ -275,12 +275,12 @@ class GroupMember:
 
 
 def assign_ranges(
-    wishes: Mapping[str, Sequence[str]], counts: Mapping[str, int]
+    subscriptions: Mapping[str, Sequence[str]], counts: Mapping[str, int]
 ) -> dict[str, list[TopicPartition]]:
     """Assign each topic's partitions in ranges to its subscribers, sorted by member id."""
-    dealt: dict[str, list[TopicPartition]] = {member: [] for member in sorted(wishes)}
+    dealt: dict[str, list[TopicPartition]] = {member: [] for member in sorted(subscriptions)}
     for topic, count in sorted(counts.items()):
-        members = [member for member in sorted(wishes) if topic in wishes[member]]
+        members = [member for member in sorted(subscriptions) if topic in subscriptions[member]]
         if not members:
             continue
         share, extra = divmod(count, len(members))
@@ -293,17 +293,17 @@ def assign_ranges(
 
 
 def assign_round_robin(
-    wishes: Mapping[str, Sequence[str]], counts: Mapping[str, int]
+    subscriptions: Mapping[str, Sequence[str]], counts: Mapping[str, int]
 ) -> dict[str, list[TopicPartition]]:
     """Assign all partitions in turn, each to the next of its subscribers by member id."""
-    members = sorted(wishes)
+    members = sorted(subscriptions)
     dealt: dict[str, list[TopicPartition]] = {member: [] for member in members}
     turn = 0
     for topic, count in sorted(counts.items()):
-        if not any(topic in topics for topics in wishes.values()):
+        if not any(topic in topics for topics in subscriptions.values()):
             continue
         for partition in range(count):
-            while topic not in wishes[members[turn % len(members)]]:
+            while topic not in subscriptions[members[turn % len(members)]]:
                 turn += 1
             dealt[members[turn % len(members)]].append(TopicPartition(topic, partition))
             turn += 1

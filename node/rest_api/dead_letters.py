@@ -33,7 +33,13 @@ from ottla.node.rest_api.operation_words import (
     place,
     record,
 )
-from ottla.node.rest_api.read_records import PAGE_PLACES, PAGE_QUERY, RECORD_FIELDS, read_page, wish_of
+from ottla.node.rest_api.read_records import (
+    PAGE_PLACES,
+    PAGE_QUERY,
+    RECORD_FIELDS,
+    read_page,
+    read_request_of,
+)
 from ottla.node.rest_api.record_json import AUTO, FORMATS, shown_record
 from ottla.node.rest_api.record_reader import Found
 from ottla.node.rest_api.resource import Data
@@ -110,19 +116,19 @@ async def list_dead_letters(context: RestContext, request: RestRequest) -> Answe
         return _shown(topic, found.partition.partition, found.record, letter, form)
 
     try:
-        wish = await wish_of(context.client, request, topic, None, shown=shown)
+        asked = await read_request_of(context.client, request, topic, None, shown=shown)
     except KafkaError as error:
         # The brokers create it with the first letter, if they may.
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or "topic" in request.query:
             raise
         return Answer(body=body | _nothing())
-    is_wanted = wish.is_wanted
+    is_wanted = asked.is_wanted
 
     def is_of_group(one: Record) -> bool:
         letter = dead_letter_of(one.headers)
         return letter is not None and letter.group_id == group_id and (is_wanted is None or is_wanted(one))
 
-    page = await read_page(context, request, wish._replace(is_wanted=is_of_group), "")
+    page = await read_page(context, request, asked._replace(is_wanted=is_of_group), "")
     return Answer(body=body | {"letters": page["data"]} | {name: page[name] for name in PAGE_PLACES})
 
 

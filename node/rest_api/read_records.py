@@ -73,7 +73,7 @@ UNAVAILABLE_S: Final = 3.0  # the time without a leader after which a tail repor
 PIECE_BYTES: Final = 256 * 1024  # of events, written at a time
 
 
-class Wish(NamedTuple):
+class ReadRequest(NamedTuple):
     """The records that a request asks for, and how each is shown."""
 
     topic: str
@@ -87,22 +87,22 @@ class Wish(NamedTuple):
 
 async def read_records(context: RestContext, request: RestRequest) -> Answer:
     is_tail = EVENT_STREAM in request.headers.get("Accept", "")
-    wish = await _wish(context.client, request, is_tail=is_tail)
+    asked = await _read_request(context.client, request, is_tail=is_tail)
     if not is_tail:
         here = url(request.base_url, *_segments(context, request))
-        return Answer(body=await read_page(context, request, wish, here))
+        return Answer(body=await read_page(context, request, asked, here))
     context.records.tails.check(context.share)
-    known = (await _spans(context.client, wish)).found
+    known = (await _spans(context.client, asked)).found
     begun = await positions(
-        context.client, known, wish.place, read_committed=wish.read_committed, keeps_gaps=True
+        context.client, known, asked.place, read_committed=asked.read_committed, keeps_gaps=True
     )
-    return Answer(stream=_tail(context, wish, begun), failure=_failure, content_type=EVENT_STREAM)
+    return Answer(stream=_tail(context, asked, begun), failure=_failure, content_type=EVENT_STREAM)
 
 
-async def _wish(client: Client, request: RestRequest, *, is_tail: bool) -> Wish:
+async def _read_request(client: Client, request: RestRequest, *, is_tail: bool) -> ReadRequest:
     topic, partition = request.path["topic_name"], request.path.get("partition_id")
     form = request.query.get("format", AUTO)
-    return await wish_of(
+    return await read_request_of(
         client,
         request,
         topic,
@@ -113,7 +113,7 @@ async def _wish(client: Client, request: RestRequest, *, is_tail: bool) -> Wish:
     )
 
 
-async def wish_of(
+async def read_request_of(
     client: Client,
     request: RestRequest,
     topic: str,
@@ -122,7 +122,7 @@ async def wish_of(
     default: OffsetSpec = EARLIEST,
     resume_at: str | None = None,
     shown: Callable[[Found], Data],
-) -> Wish:
+) -> ReadRequest:
     """Return the records of a topic, or of one of its partitions, that the parameters of `PAGE_QUERY` ask
     for.
 
@@ -133,7 +133,7 @@ async def wish_of(
     is_whole = partition is None and place.cursor is None
     if resume_at:
         place = OffsetSpec(cursor=parse_cursor(resume_at))
-    return Wish(
+    return ReadRequest(
         topic,
         await _partitions(client, topic, partition, place, is_whole=is_whole),
         is_whole,
@@ -169,8 +169,8 @@ def _check_number(topic: str, partitions: int) -> None:
         )
 
 
-async def _spans(client: Client, wish: Wish) -> Answers[Span]:
-    return await spans(client, wish.partitions, isolation_level=int(wish.read_committed))
+async def _spans(client: Client, asked: ReadRequest) -> Answers[Span]:
+    return await spans(client, asked.partitions, isolation_level=int(asked.read_committed))
 
 
 def _cursor(reader: RecordReader) -> str:
@@ -180,15 +180,15 @@ def _cursor(reader: RecordReader) -> str:
 # ---- a page --------------------------------------------------------------------------------------
 
 
-async def read_page(context: RestContext, request: RestRequest, wish: Wish, here: str) -> Data:
+async def read_page(context: RestContext, request: RestRequest, asked: ReadRequest, here: str) -> Data:
     """Return a page of the records as `KafkaRecordList`; `here` is the link to the list."""
     query = request.query
-    known = await _spans(context.client, wish)
-    begun = await positions(context.client, known.found, wish.place, read_committed=wish.read_committed)
+    known = await _spans(context.client, asked)
+    begun = await positions(context.client, known.found, asked.place, read_committed=asked.read_committed)
     places = begun.offsets
     if not places:
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"no leader of {wish.topic} answered in time")
-    reader = RecordReader(in_short_rounds(context.client, read_committed=wish.read_committed), places)
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"no leader of {asked.topic} answered in time")
+    reader = RecordReader(in_short_rounds(context.client, read_committed=asked.read_committed), places)
     before = parse_cursor(query["before"]) if "before" in query else {}
     ends = {one: min(known.found[one].end, before.get(one.partition, MAX_INT64)) for one in places}
     is_start = not known.problems and all(at <= known.found[one].first for one, at in places.items())
@@ -196,7 +196,7 @@ async def read_page(context: RestContext, request: RestRequest, wish: Wish, here
     begin_times: dict[TopicPartition, int] = {}
     await _read_page(
         reader,
-        wish,
+        asked,
         context.records.turns.worker(),
         ends,
         data,
@@ -206,10 +206,10 @@ async def read_page(context: RestContext, request: RestRequest, wish: Wish, here
         deadline=context.deadline,
         should_end=context.should_end,
     )
-    unread = _unread(wish, places, reader, ends, known.problems)
+    unread = _unread(asked, places, reader, ends, known.problems)
     # The cursor keeps the start of partitions that could not be read, so that the next page has them.
     cursor = cursor_text(
-        {**_places(wish, unread), **{one.partition: at for one, at in reader.places.items()}}
+        {**_places(asked, unread), **{one.partition: at for one, at in reader.places.items()}}
     )
     is_end = not unread and all(reader.places[one] >= end for one, end in ends.items())
     given = {name: value for name, value in query.items() if name not in ("offset", "timestamp")}
@@ -238,7 +238,7 @@ async def read_page(context: RestContext, request: RestRequest, wish: Wish, here
 
 async def _read_page(
     reader: RecordReader,
-    wish: Wish,
+    asked: ReadRequest,
     turn: Worker,
     ends: dict[TopicPartition, int],
     data: DataPieces,
@@ -268,10 +268,10 @@ async def _read_page(
                 return
             if found.partition not in begin_times:
                 begin_times[found.partition] = found.record.timestamp
-            if wish.is_wanted is not None and not wish.is_wanted(found.record):
+            if asked.is_wanted is not None and not asked.is_wanted(found.record):
                 continue
             try:
-                data.add([wish.shown(found)])
+                data.add([asked.shown(found)])
             except RestError:
                 if not data.count:
                     raise
@@ -285,7 +285,7 @@ async def _read_page(
 
 
 def _unread(
-    wish: Wish,
+    asked: ReadRequest,
     places: Mapping[TopicPartition, int],
     reader: RecordReader,
     ends: Mapping[TopicPartition, int],
@@ -294,26 +294,26 @@ def _unread(
     """Return the partitions that could not be read as far as the page should go, each with its error."""
     silent = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "its leader did not answer in time")
     later = {one: error for one, error in reader.problems.items() if reader.places[one] < ends[one]}
-    never = {one: silent for one in wish.partitions if one not in places}
+    never = {one: silent for one in asked.partitions if one not in places}
     return dict(sorted({**never, **problems, **later}.items()))
 
 
-def _places(wish: Wish, unread: Mapping[TopicPartition, KafkaError]) -> dict[int, int]:
+def _places(asked: ReadRequest, unread: Mapping[TopicPartition, KafkaError]) -> dict[int, int]:
     """Return the starts of partitions without an answer, as far as the request alone determines them."""
-    place = wish.place
+    place = asked.place
     if place.cursor is not None:
         return {one.partition: place.cursor.get(one.partition, 0) for one in unread}
     begin = 0 if place == EARLIEST else place.offset
     return {} if begin is None else {one.partition: begin for one in unread}
 
 
-def _unread_by_tail(wish: Wish, reader: RecordReader) -> dict[TopicPartition, KafkaError]:
+def _unread_by_tail(asked: ReadRequest, reader: RecordReader) -> dict[TopicPartition, KafkaError]:
     """Return the partitions that cannot be read now, including those that never answered since the tail
     began.
     """
     never = {
         one: KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{one} could not be asked since the tail began")
-        for one in wish.partitions
+        for one in asked.partitions
         if one not in reader.places
     }
     return dict(sorted({**never, **reader.problems}.items()))
@@ -341,13 +341,13 @@ def _segments(context: RestContext, request: RestRequest) -> list[str | int]:
 # ---- a live tail ---------------------------------------------------------------------------------
 
 
-async def _tail(context: RestContext, wish: Wish, begun: Positions) -> AsyncGenerator[bytes, None]:
+async def _tail(context: RestContext, asked: ReadRequest, begun: Positions) -> AsyncGenerator[bytes, None]:
     try:
         with context.records.tails.slot_now(context.share):
             async with context.own_client() as client:
                 client.opening = context.client.opening
                 reader = RecordReader(
-                    in_short_rounds(client, read_committed=wish.read_committed), begun.offsets
+                    in_short_rounds(client, read_committed=asked.read_committed), begun.offsets
                 )
                 # The first event has no data: a reader that is cut off before the first record resumes here.
                 yield f"retry: {RECONNECT_MS}\nid: {_cursor(reader)}\n\n".encode()
@@ -357,7 +357,7 @@ async def _tail(context: RestContext, wish: Wish, begun: Positions) -> AsyncGene
                         for one, why in begun.shortfalls.items()
                     ]
                     yield _event("fell_short", _cursor(reader), short)
-                async with aclosing(_events(context, client, wish, reader)) as events:
+                async with aclosing(_events(context, client, asked, reader)) as events:
                     async for piece in events:
                         yield piece
     except RestError as error:
@@ -367,26 +367,26 @@ async def _tail(context: RestContext, wish: Wish, begun: Positions) -> AsyncGene
 
 
 async def _events(
-    context: RestContext, client: Client, wish: Wish, reader: RecordReader
+    context: RestContext, client: Client, asked: ReadRequest, reader: RecordReader
 ) -> AsyncGenerator[bytes, None]:
     written_s = looked_s = time.monotonic()
     failing_s, unread = written_s, list[Data]()
     turn = context.records.turns.worker()
     while not context.stopping.is_set():
         if (
-            wish.is_whole or not {*wish.partitions} <= {*reader.places}
+            asked.is_whole or not {*asked.partitions} <= {*reader.places}
         ) and time.monotonic() - looked_s >= NEW_PARTITIONS_S:
-            await _take_in_new_partitions(client.renewed(), wish, reader)
+            await _take_in_new_partitions(client.renewed(), asked, reader)
             looked_s = time.monotonic()
         try:
             found_now = await reader.round()
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
-            yield await _gap(client.renewed(), wish, reader)
+            yield await _gap(client.renewed(), asked, reader)
             continue
         piece = bytearray()
-        unread_now = unavailable_as_json(_unread_by_tail(wish, reader))
+        unread_now = unavailable_as_json(_unread_by_tail(asked, reader))
         # An election takes less time than this; a longer outage is reported, once.
         if not unread_now:
             unread, failing_s = [], time.monotonic()
@@ -395,8 +395,8 @@ async def _events(
             piece += _event("unavailable", _cursor(reader), unread)
         for found in found_now:
             await turn.pause()
-            if wish.is_wanted is None or wish.is_wanted(found.record):
-                piece += _event("record", _cursor(reader), wish.shown(found))
+            if asked.is_wanted is None or asked.is_wanted(found.record):
+                piece += _event("record", _cursor(reader), asked.shown(found))
                 if len(piece) >= PIECE_BYTES:
                     yield bytes(piece)
                     piece.clear()
@@ -408,27 +408,29 @@ async def _events(
             written_s = time.monotonic()
 
 
-async def _take_in_new_partitions(client: Client, wish: Wish, reader: RecordReader) -> None:
+async def _take_in_new_partitions(client: Client, asked: ReadRequest, reader: RecordReader) -> None:
     """Add new partitions, from their first record on, since the tail of a whole topic has read none of it.
 
     Partitions that did not answer when the tail began start where the request says.
     """
-    leaders = (await client.topic_as_it_is(wish.topic)).leaders
+    leaders = (await client.topic_as_it_is(asked.topic)).leaders
     # A partition without a leader is added next time.
-    led = [TopicPartition(wish.topic, number) for number, leader in leaders.items() if leader >= 0]
-    new = [one for one in led if one not in reader.places and (wish.is_whole or one in wish.partitions)]
+    led = [TopicPartition(asked.topic, number) for number, leader in leaders.items() if leader >= 0]
+    new = [one for one in led if one not in reader.places and (asked.is_whole or one in asked.partitions)]
     if new:
-        _check_number(wish.topic, len(reader.places) + len(new))
-        known = await spans(client, new, isolation_level=int(wish.read_committed))
-        late = {one: span for one, span in known.found.items() if one in wish.partitions}
+        _check_number(asked.topic, len(reader.places) + len(new))
+        known = await spans(client, new, isolation_level=int(asked.read_committed))
+        late = {one: span for one, span in known.found.items() if one in asked.partitions}
         reader.places |= {one: span.first for one, span in known.found.items() if one not in late}
-        begun = await positions(client, late, wish.place, read_committed=wish.read_committed, keeps_gaps=True)
+        begun = await positions(
+            client, late, asked.place, read_committed=asked.read_committed, keeps_gaps=True
+        )
         reader.places |= begun.offsets
 
 
-async def _gap(client: Client, wish: Wish, reader: RecordReader) -> bytes:
+async def _gap(client: Client, asked: ReadRequest, reader: RecordReader) -> bytes:
     """Return an event with the offsets that were deleted before they were read."""
-    answers = await spans(client, [*reader.places], isolation_level=int(wish.read_committed))
+    answers = await spans(client, [*reader.places], isolation_level=int(asked.read_committed))
     known = answers.found
     skipped = reader.skip_to({one: span.first for one, span in known.items()})
     if not skipped:  # beyond the end of the log: the cursor belongs to an earlier topic of this name

@@ -23,7 +23,7 @@ Assign = Callable[[Mapping[str, Sequence[str]], Mapping[str, int]], dict[str, li
 
 @pytest.mark.parametrize("assign", [assign_ranges, assign_round_robin])
 @pytest.mark.parametrize(
-    ("wishes", "counts", "shares"),
+    ("subscriptions", "counts", "shares"),
     [
         ({"b": ["t"], "a": ["t"]}, {"t": 3}, {"a": 2, "b": 1}),
         ({"a": ["t"], "b": ["t"], "c": ["t"]}, {"t": 2}, {"a": 1, "b": 1, "c": 0}),
@@ -32,9 +32,9 @@ Assign = Callable[[Mapping[str, Sequence[str]], Mapping[str, int]], dict[str, li
     ],
 )
 def test_every_partition_goes_to_one_subscriber(
-    assign: Assign, wishes: dict[str, list[str]], counts: dict[str, int], shares: dict[str, int]
+    assign: Assign, subscriptions: dict[str, list[str]], counts: dict[str, int], shares: dict[str, int]
 ) -> None:
-    dealt = assign(wishes, counts)
+    dealt = assign(subscriptions, counts)
 
     everything = [partition for partitions in dealt.values() for partition in partitions]
     assert {member: len(partitions) for member, partitions in dealt.items()} == shares
@@ -44,10 +44,10 @@ def test_every_partition_goes_to_one_subscriber(
 
 
 def test_ranges_are_assigned_by_topic_and_round_robin_continues_over_topics() -> None:
-    wishes, counts = {"a": ["t", "u"], "b": ["t", "u"]}, {"t": 3, "u": 1}
+    subscriptions, counts = {"a": ["t", "u"], "b": ["t", "u"]}, {"t": 3, "u": 1}
 
-    assert assign_ranges(wishes, counts)["a"] == [("t", 0), ("t", 1), ("u", 0)]
-    assert assign_round_robin(wishes, counts)["a"] == [("t", 0), ("t", 2)]
+    assert assign_ranges(subscriptions, counts)["a"] == [("t", 0), ("t", 1), ("u", 0)]
+    assert assign_round_robin(subscriptions, counts)["a"] == [("t", 0), ("t", 2)]
 
 
 def test_members_bytes_survive_a_round_trip() -> None:
