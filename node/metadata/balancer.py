@@ -141,7 +141,7 @@ class Balancer:
                 sizes[broker.broker_id] = await self._own_sizes()
                 continue
             told = await self._ask(
-                broker.broker_id, PURPOSE, DescribeLogDirsRequest(), DescribeLogDirsResponse, ASK_S
+                broker.broker_id, PURPOSE, DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, ASK_S
             )
             sizes[broker.broker_id] = sizes_in(told)
         return sizes

@@ -1,8 +1,12 @@
 """A cluster that balances itself: brokers that join get their share, on request and alone."""
 
 import json
+import os
+import subprocess
 import time
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +14,7 @@ import pytest
 from tests.compat import command_line
 from tests.compat.wire_client import WireClient
 from tests.integration.cluster.conftest import Cluster, MakeCluster, eventually
-from tests.integration.cluster.rolling import load
+from tests.integration.cluster.rolling import change, load
 from tests.integration.cluster.test_cluster import consume, create, produce
 from tests.integration.cluster.test_moves import fill
 from tests.integration.cluster.test_quorum_grows import ottla
@@ -127,3 +131,44 @@ def test_a_balance_is_cancelled(make_cluster: MakeCluster) -> None:
     assert cancelled and len(cancelled) <= 2
     eventually(lambda: not balance(cluster, "--status")["moving"], "nothing moves")
     assert [sorted(one) for _, one in placed(cluster, topic)] == [sorted(one) for _, one in before]
+
+
+@pytest.fixture
+def small_disks(tmp_path: Path) -> Iterator[list[Path]]:
+    """Three file systems of 64 MiB, which only root can mount."""
+    mounts = [tmp_path / f"disk-{number}" for number in range(3)]
+    mounted: list[Path] = []
+    for mount in mounts:
+        mount.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(mount)]
+        if os.geteuid() == 0 and not subprocess.run(command, capture_output=True, check=False).returncode:
+            mounted.append(mount)
+    try:
+        if len(mounted) < len(mounts):
+            pytest.skip("file systems cannot be mounted here")
+        yield mounts
+    finally:
+        for mount in mounted:
+            subprocess.run(["umount", "--lazy", str(mount)], check=True)
+
+
+def test_replicas_move_away_from_a_disk_that_is_nearly_full(
+    small_disks: list[Path], make_cluster: MakeCluster
+) -> None:
+    cluster = make_cluster(3)
+    for home, disk in zip(cluster.homes, small_disks, strict=True):
+        change(home, log_dirs=disk / "data")
+    cluster.start(0, 1, 2)
+    topic = create(cluster, by=0, partitions=PARTITIONS, replicas=1)
+    count = fill(cluster, topic, 12, partitions=PARTITIONS)
+    before = replicas(cluster, topic)
+    (small_disks[2] / "filler").write_bytes(bytes(48 * 1024**2))
+
+    planned = balance(cluster, "--plan")
+    balance(cluster, "--execute")
+
+    assert {one["reason"] for one in planned["moves"]} == {"disks"}
+    fills = [planned["brokers"][2][when]["fill"] for when in ("before", "after")]
+    assert fills[0] > 0.75 and fills[1] < fills[0] - 0.03
+    assert replicas(cluster, topic)[2] < before[2]
+    assert len(consume(cluster, topic, count, PARTITIONS)) == count

@@ -31,6 +31,7 @@ from ottla.node.settings.balance_settings import REQUESTED
 from ottla.node.settings.config import parse_config
 from ottla.node.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
@@ -101,7 +102,10 @@ class World:
         self._looks += 1
         return LogDirSizes(0, 0, self._sizes(0))
 
-    async def _ask(self, node_id: int, *_: object) -> DescribeLogDirsResponse:
+    async def _ask(
+        self, node_id: int, _: str, request: DescribeLogDirsRequest, *__: object
+    ) -> DescribeLogDirsResponse:
+        assert request.topics is None, "every partition is asked for"
         if node_id in self.silent:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "silent")
         partitions = [
