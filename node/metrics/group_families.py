@@ -1,4 +1,4 @@
-"""Groups that this node coordinates, as kafka_exporter and kminion tell them; how many are in which state."""
+"""Families of the coordinators, and of their groups by the names of kafka_exporter and kminion."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -134,7 +134,7 @@ def _shard_families(reading: CoordinatorReading) -> list[Family]:
 def consumer_group_families(
     groups: Sequence[GroupReading], shares: Sequence[GroupReading] = ()
 ) -> list[Family]:
-    """kafka_consumergroup_*, and the lag in seconds beside it; `shares` tell the offsets of share groups."""
+    """Return kafka_consumergroup_*, with the lag in seconds added; `shares` has share groups' offsets."""
     prefix = "kafka_consumergroup"
     offsets: list[Row] = []
     offset_sums: list[Row] = []
@@ -180,7 +180,7 @@ def consumer_group_families(
 def kminion_group_families(
     groups: Sequence[GroupReading], node_id: int, shares: Sequence[GroupReading] = ()
 ) -> list[Family]:
-    """kminion_kafka_consumer_group_*; `shares` tell the offsets of share groups."""
+    """Return kminion_kafka_consumer_group_*; `shares` has share groups' offsets."""
     prefix = "kminion_kafka_consumer_group"
     sums: list[Row] = []
     topic_lags: list[Row] = []

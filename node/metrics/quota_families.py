@@ -1,4 +1,4 @@
-"""Quotas of clients and rates of connections, under the names that JMX has for those of Apache Kafka."""
+"""Families of clients' quotas and of connection rates, by the JMX names of Apache Kafka."""
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
@@ -15,7 +15,7 @@ _THROTTLE_WORDS: Final = (
 
 
 def quota_families(reading: QuotasReading) -> Iterator[Family]:
-    """Return what is measured of those who have a quota, and of connections."""
+    """Yield the measurements of clients with a quota, and of connections."""
     yield from _of_kind("produce", "byte_rate", "Bytes produced per second", reading.produced)
     yield from _of_kind("fetch", "byte_rate", "Bytes fetched per second", reading.fetched)
     yield from _of_kind(

@@ -1,4 +1,4 @@
-"""Share groups at the leaders of partitions, under the names of Kafka's meters."""
+"""Families of share groups on the leaders of partitions, by the names of Kafka's meters."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -11,7 +11,10 @@ _ACKNOWLEDGE_TYPES: Final = ("Gap", "Accept", "Release", "Reject", "Renew")
 
 
 def share_families(reading: ShareReading) -> Iterator[Family]:
-    """kafka_server_sharegroupmetrics_*, _sharesessioncache_*, and _sharepartitionmetrics_* one by one."""
+    """Yield kafka_server_sharegroupmetrics_*, _sharesessioncache_*, and _sharepartitionmetrics_*.
+
+    The last ones have samples of each share-partition.
+    """
     counters = reading.counters
     yield counter(
         "kafka_server_sharegroupmetrics_recordacknowledgements_total",
