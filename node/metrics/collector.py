@@ -341,7 +341,7 @@ class NodeCollector:
     def _requests(
         self,
     ) -> tuple[list[RequestCounters], dict[str, LatencyHistogram], dict[str, list[int]]]:
-        """Return the request counters, the latencies by API, and the last minutes' counts of each histogram."""
+        """Return the request counters, the latencies by API, and the recent counts of each histogram."""
         services, now_s = self._facts.services, monotonic_s()
         requests = list(services.request_counters.by_version.values())
         latencies = latencies_of(requests)

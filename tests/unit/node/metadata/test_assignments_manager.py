@@ -1,4 +1,4 @@
-"""A failed log directory is told to the controller, or the node ends (log.dir.failure.timeout.ms)."""
+"""A failed log directory is reported to the controller, or the node ends (log.dir.failure.timeout.ms)."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ FAILED = b"a failed one 16!"
 
 
 class Metadata:
-    """Takes commands once `is_reachable`."""
+    """Accepts commands once `is_reachable` is set."""
 
     broker_id, broker_epoch = 0, 1
     partition = PartitionImage(0, (0,), (0,), 0, 0, 0, (FAILED,))

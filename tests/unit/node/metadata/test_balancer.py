@@ -1,4 +1,4 @@
-"""The controller balances its cluster in steps, of which each is planned from what there is."""
+"""The controller balances its cluster in steps, each of which is planned from the present metadata."""
 
 import asyncio
 from collections import Counter
@@ -42,7 +42,7 @@ GB = 10**9
 
 
 class World:
-    """A controller whose brokers have replicas of one size; all that it is told is kept."""
+    """A controller whose brokers have replicas of one size; it records all commands."""
 
     def __init__(self, brokers: int, *assignments: tuple[int, ...], **settings: str) -> None:
         self.metadata = MetadataWorld(brokers=brokers)
@@ -50,9 +50,9 @@ class World:
         self.metadata.submit(CreateTopics(topics=[topic]))
         self.told: list[Command] = []
         self.silent: set[int] = set()
-        self.refuses = False  # as if the partitions had another number of replicas by now
+        self.refuses = False  # as if the partitions had another number of replicas meanwhile
         self.clock = ManualClock()
-        self.growth: dict[int, int] = {}  # of partitions, in bytes a look
+        self.growth: dict[int, int] = {}  # partition -> bytes that it grows between two readings of sizes
         self._looks = 0
         config = parse_config({"node.id": "0", **{name: str(value) for name, value in settings.items()}})
         self.balancer = Balancer(
@@ -112,7 +112,7 @@ class World:
         return DescribeLogDirsResponse(results=[DescribeLogDirsResult(log_dir="/d", topics=[topic])])
 
     def step(self) -> list[str]:
-        """Take a step some time after the last one; return the kinds of commands that it asked for."""
+        """Take a step some time after the last one, and return the kinds of commands that it submitted."""
         self.told.clear()
         self.clock.advance(balancer.SAMPLE_MS)
         asyncio.run(self.balancer.step())
@@ -122,7 +122,7 @@ class World:
         return [one.partition for one in ongoing_reassignments(self.image)]
 
     def finish(self) -> None:
-        """Have all replicas be in sync."""
+        """Bring all replicas in sync."""
         for partition in self.image.topics.by_name["t"].partitions:
             if set(partition.isr) == set(partition.replicas):
                 continue

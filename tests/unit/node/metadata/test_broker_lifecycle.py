@@ -1,4 +1,4 @@
-"""A broker's life as the controller sees it: what it says, what it is told, and what it makes of silence."""
+"""The lifecycle of a broker: its heartbeats, the controller's answers, and missing answers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ Answer = Callable[[Any], Any]
 
 
 class Cluster:
-    """Stands in for the metadata: `answer` decides what each command is answered, or raises."""
+    """Stands in for the metadata: `answer` returns the reply to each command, or raises."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -280,14 +280,14 @@ def test_who_asks_again_to_stop_waits_for_the_same() -> None:
 
 
 def silent(command: Any) -> Any:
-    """A controller that ends when it is told of a shutdown."""
+    """Answer as a controller that is gone once a broker wants to shut down."""
     if isinstance(command, BrokerHeartbeat) and command.want_shut_down:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "nobody leads")
     return friendly(command)
 
 
 async def stopped(broker: BrokerLifecycle, gives_up: Callable[[], bool] = lambda: False) -> None:
-    """Serve, then stop."""
+    """Run a broker until it is unfenced, and then stop it."""
     await broker.register()
     broker.logs_are_open()
     running = asyncio.ensure_future(broker.run())

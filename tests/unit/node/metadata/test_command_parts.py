@@ -1,4 +1,4 @@
-"""Changes of very many topics: several commands, one answer."""
+"""Changes of very many topics: several commands with one response."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def split(items: Sequence[Item]) -> list[list[Item]]:
 
 
 class Controller:
-    """Takes parts, and refuses those that have a name."""
+    """Records the parts that it gets, and rejects those that contain the name `refuses`."""
 
     def __init__(self, refuses: str = "") -> None:
         self.parts: list[list[Item]] = []
@@ -175,7 +175,7 @@ def test_many_topics_are_made_and_deleted_by_several_commands() -> None:
             DeleteTopicsRequest(
                 topics=[
                     *(DeleteTopicState(name=name) for name in names[1:]),
-                    # Its id names the topic once more: it stays.
+                    # The id names a topic that is also in the request by name, so that topic is not deleted.
                     DeleteTopicState(name=None, topic_id=image.topics.by_name[names[1]].topic_id),
                 ],
                 timeout_ms=10_000,

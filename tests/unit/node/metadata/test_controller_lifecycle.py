@@ -1,4 +1,4 @@
-"""The life of a node that is only a controller: it waits for a leader, and never registers."""
+"""The lifecycle of a node that is only a controller: it waits for a leader, and never registers."""
 
 import asyncio
 from typing import cast
@@ -16,7 +16,7 @@ class Quorum:
 
 
 class Clock:
-    """The wall clock, which stands."""
+    """A wall clock that stands still."""
 
     def now_ms(self) -> int:
         return 1_000

@@ -1,4 +1,4 @@
-"""A voter that came back with another disk: its old vote goes, if the old disk is silent and enough stay."""
+"""A voter that came back with another disk is removed if its old disk is silent and a majority remains."""
 
 import asyncio
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A node with and without a vote: what its own log and what a voter tells is told on once, in order."""
+"""A node with and without a vote: commits of its own log and of a voter are passed on once, in order."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from ottla.node.metadata.metadata_observer import MetadataObserver
 
 
 class Source:
-    """Stands in for either half."""
+    """Stands in for the voter, and for the observer."""
 
     def __init__(self) -> None:
         self.image = MetadataImage()
@@ -44,7 +44,7 @@ class Source:
 
 
 class Told:
-    """The listener of the node: what it was told, as (kind, version)."""
+    """The listener of the node, with the events that it received as (kind, version)."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, int]] = []
@@ -71,7 +71,7 @@ class World:
         self.batches: list[tuple[MetadataBatch, MetadataImage, MetadataChanges]] = []
 
     def commit(self, record: MetadataRecord | None = None) -> None:
-        """One more batch exists; nobody has told it yet."""
+        """Add a committed batch, which neither source has passed on yet."""
         before = self.batches[-1][1] if self.batches else MetadataImage()
         record = record or FeatureLevelRecord(name=f"f{len(self.batches)}", feature_level=1)
         batch = MetadataBatch(before.version + 1, 1, 1, [record])

@@ -1,4 +1,4 @@
-"""A feed with many that wait: they do not hold up the loop, and none waits for longer than it asked."""
+"""A feed with many waiting nodes: they do not hold up the loop, and each waits as long as it requested."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

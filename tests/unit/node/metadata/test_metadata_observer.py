@@ -1,4 +1,4 @@
-"""Nodes that are no voters: they learn what was committed, whatever they missed, and their commands count."""
+"""Nodes without a vote receive all commits, even after a gap, and submit commands to the leader."""
 
 import asyncio
 from typing import Any
@@ -56,7 +56,7 @@ def test_an_observer_is_told_what_was_committed_before_and_after_it_came() -> No
 
 def test_one_that_missed_more_than_is_in_memory_takes_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata_feed, "MAX_RECORDS", 6)
-    monkeypatch.setattr(metadata_feed, "MAX_ANSWER_BYTES", 100)  # in pieces
+    monkeypatch.setattr(metadata_feed, "MAX_ANSWER_BYTES", 100)  # so that the snapshot has several pieces
     jumps: list[MetadataImage] = []
 
     async def scene() -> None:
@@ -125,7 +125,7 @@ def test_nobody_learns_from_a_node_that_may_miss_what_is_committed(monkeypatch: 
             await voter.metadata.submit(create("a"))
 
             left.voters = [voter]
-            left.quorum.lose_leadership()  # what is asked of it waits there by now
+            left.quorum.lose_leadership()  # the node's fetch is waiting there by now
 
             await node.reaches(voter.metadata.image.version)
             assert node.metadata.controller_id == voter.metadata.controller_id
@@ -148,7 +148,7 @@ def test_a_command_that_is_sent_again_is_carried_out_once() -> None:
     async def scene() -> None:
         voter = await started(PeerNode(0))
         async with serving(voter), observing(ObserverNode(1, voter)) as node:
-            node.metadata.broker_epoch = voter.metadata.broker_epoch  # any that is registered
+            node.metadata.broker_epoch = voter.metadata.broker_epoch  # of any registered broker
             lost = 0
 
             def lose(connection: Connection, frame: memoryview) -> Any:

@@ -1,4 +1,4 @@
-"""The metadata runtime: when a command is answered, and what becomes of it when the quorum changes hands."""
+"""The metadata runtime: when a command returns, and what happens to it when the leader changes."""
 
 import asyncio
 from typing import cast
@@ -84,7 +84,7 @@ def test_commands_do_not_wait_for_each_other_and_see_each_other() -> None:
 
         node.quorum.commit(1)
         await turns()
-        # The third was refused because of the first; it has nothing to append, but waits for the second too.
+        # The third was rejected because of the first. It has no records, but waits for the second, too.
         assert first.done() and not second.done() and not third.done()
         node.quorum.commit(1)
 
@@ -98,7 +98,7 @@ def test_one_that_gives_up_does_not_fail_the_others_who_wait_for_the_same_commit
         node = await started(by_hand=True)
         first = asyncio.ensure_future(node.metadata.submit(create("a")))
         await turns()
-        second = asyncio.ensure_future(node.metadata.submit(create("a")))  # refused, and waits for the first
+        second = asyncio.ensure_future(node.metadata.submit(create("a")))  # rejected, and waits for the first
         await turns()
 
         second.cancel()
@@ -134,7 +134,7 @@ def test_what_is_not_committed_when_leadership_is_lost_fails_and_is_forgotten() 
 
 
 class Voters:
-    """The way to the other voters, of which none leads; `asked` are those that were asked."""
+    """Stands in for the sender to the other voters, none of which leads; `asked` has those it was sent to."""
 
     def __init__(self) -> None:
         self.hint = Leader(-1, -1)
@@ -155,7 +155,7 @@ class RunningQuorum(MemoryQuorum):
 
 
 def test_a_new_leader_is_asked_at_once_though_it_was_asked_before_it_led() -> None:
-    """A heartbeat that waits for its turn meanwhile comes too late, and a broker that lives is fenced."""
+    """A heartbeat that waited for the end of its backoff would be late, and a running broker be fenced."""
 
     async def scene() -> None:
         quorum, voters = RunningQuorum(), Voters()
@@ -188,7 +188,7 @@ def test_a_new_leader_is_asked_at_once_though_it_was_asked_before_it_led() -> No
 
 
 def test_a_command_is_answered_in_its_time_though_its_leader_is_not_dialled_yet() -> None:
-    """A node that was lost is dialled after a back-off of up to a second, and a client may have less."""
+    """A connection to a lost node waits for a backoff of up to a second; a client may have less time."""
 
     async def dial_later(node_id: int, purpose: str) -> PeerClient:
         await asyncio.sleep(3_600)
@@ -279,14 +279,14 @@ def test_a_new_process_of_a_broker_begins_new_leader_epochs() -> None:
 def test_who_lost_its_connection_before_this_node_came_to_lead_is_fenced_soon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As the node that led until it died, whose session would last for seconds more."""
+    """For example the last leader, which died, and whose session would last for some more seconds."""
 
     async def scene() -> None:
         node = await started(by_hand=False)
         loop = asyncio.get_running_loop()
         begin = loop.time()
         node.quorum.lose_leadership()
-        node.metadata.broker_id = 1  # of which the metadata know nothing yet
+        node.metadata.broker_id = 1  # a broker that is not registered yet
         node.metadata.peer_lost(0)
         node.quorum.win_election()
 

@@ -1,4 +1,4 @@
-"""Blocks of producer ids: who waits for one, and who goes while others wait."""
+"""Blocks of producer ids: calls that wait for one, and calls that are cancelled while others wait."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Since when a node has no contact to a leader of the metadata quorum."""
+"""The time since which a node has had no contact with a leader of the metadata quorum."""
 
 from ottla.node.metadata.quorum_contact import QuorumContact
 

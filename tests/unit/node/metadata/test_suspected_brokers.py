@@ -1,4 +1,4 @@
-"""Whoever asks for what a broker leads that has most likely fallen waits a little, and not longer."""
+"""Requests for the partitions of a broker that has probably failed wait for a short, bounded time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
@@ -16,7 +16,7 @@ SOON = 0.05
 
 
 def one(brokers: Collection[int]) -> bool:
-    """Ask for what broker 1 leads."""
+    """Return True if a request for partitions of broker 1 concerns one of the brokers."""
     return 1 in brokers
 
 
@@ -25,7 +25,7 @@ def changed(*brokers: int) -> MetadataChanges:
 
 
 async def passes(waiting: Awaitable[None]) -> bool:
-    """Return whether somebody need not wait."""
+    """Return True if the wait ends at once."""
     try:
         await asyncio.wait_for(asyncio.ensure_future(waiting), SOON)
     except TimeoutError:
@@ -132,7 +132,7 @@ def test_after_a_fall_leaders_are_waited_for_and_the_broker_is_still_named(
 
 
 class EarlyLoop(asyncio.SelectorEventLoop):
-    """A loop whose timers are early, as those of loops that count in milliseconds may be."""
+    """A loop whose timers fire early, as they may on a loop that counts in milliseconds."""
 
     def call_at(self, when: float, *rest: Any, **more: Any) -> asyncio.TimerHandle:
         return super().call_at(when - SOON / 2, *rest, **more)
@@ -175,7 +175,7 @@ def test_a_broker_that_nobody_suspects_is_not_gone() -> None:
 
 
 async def _heard(suspects: SuspectedBrokers, looks: list[int], *, hangs: bool = False) -> None:
-    """Let `suspects` hear of broker 1 and 2, of which 1 is found to be gone."""
+    """Have `suspects` probe the leaders 1 and 2, of which the probe suspects 1."""
 
     async def look(broker_id: int) -> None:
         looks.append(broker_id)

@@ -1,4 +1,4 @@
-"""Internal topics as they are created: replicas for a small cluster, settings, and by the name alone."""
+"""The creation of internal topics: replicas in a small cluster, settings, and creation by name."""
 
 import itertools
 
@@ -37,7 +37,7 @@ def test_the_topic_of_transactions_is_as_its_settings_want_it() -> None:
     assert {one.name: one.value for one in topic.configs} == {
         "cleanup.policy": "compact",
         "compression.type": "uncompressed",
-        "min.insync.replicas": "1",  # as there is one node: alarms would never end
+        "min.insync.replicas": "1",  # there is one node: with more, alarms would never end
         "segment.bytes": "12345",
         "unclean.leader.election.enable": "false",
     }

@@ -1,4 +1,4 @@
-"""Families carry the names, types and labels that dashboards ask for, and both formats can be read again."""
+"""Families have the names, types and labels that dashboards use, and both formats can be parsed."""
 
 import asyncio
 from collections.abc import Iterable
@@ -59,7 +59,7 @@ def lines_of(families: Iterable[Family]) -> list[Written]:
 
 
 def samples(made: Iterable[Family]) -> dict[str, float]:
-    """What a Prometheus reads: NAME{labels} -> value, the same of both formats."""
+    """Return what Prometheus reads, as NAME{labels} -> value, and check that both formats give it."""
     written = lines_of(made)
     read, also_read = (
         {
@@ -81,7 +81,7 @@ def partition(index: int = 0, *, is_leader: bool = True, **fields: int) -> Parti
 
 
 def test_a_log_directory_tells_what_is_not_cleaned_in_it() -> None:
-    """Under the names of Kafka's LogCleanerManager, one gauge a directory."""
+    """The gauges have the names of Kafka's LogCleanerManager, with a sample for each directory."""
     directories = [
         LogDirReading(path="/a", is_online=True, uncleanable_sizes=[100, 20]),
         LogDirReading(path="/b", is_online=False, uncleanable_sizes=[]),
@@ -297,7 +297,7 @@ def test_the_process_is_told_as_by_every_client_of_prometheus() -> None:
         ("text/plain;version=0.0.4", False),
         ("application/openmetrics-text", True),
         ("application/openmetrics-text; version=1.0.0; charset=utf-8", True),
-        # As Prometheus 3 asks.
+        # The header of Prometheus 3.
         ("application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;q=0.5", True),
         ("text/plain;q=0.5, application/openmetrics-text;version=0.0.1;q=0.4", False),
         ("application/openmetrics-text;version=2.0.0", False),

@@ -1,4 +1,4 @@
-"""Histories of several nodes as one: values of the same time add up, quantiles are those of all requests."""
+"""Merged histories of nodes: values of the same time add up, and quantiles are those of all requests."""
 
 from array import array
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Logins by listener, under Kafka's names."""
+"""Logins by listener, by Kafka's names."""
 
 from ottla.node.metrics.family import Family
 from ottla.node.metrics.readings import ListenerReading

@@ -1,4 +1,4 @@
-"""ottla.node.metrics.quota_families: quotas under the names of Kafka's JMX."""
+"""ottla.node.metrics.quota_families: quotas by the names of Kafka's JMX."""
 
 from ottla.node.metrics.quota_families import quota_families
 from ottla.node.metrics.readings import QuotasReading

@@ -1,4 +1,4 @@
-"""Rates of a node and of all nodes: each is compared with itself, and what can be compared adds up."""
+"""Rates of a node and of all nodes: each is computed from its own readings, and the rates are added up."""
 
 from collections.abc import Mapping
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""The lag of share groups, from the states that a share coordinator has and the ends of logs."""
+"""The lag of share groups, from the states of a share coordinator and the ends of logs."""
 
 from dataclasses import dataclass
 
@@ -34,13 +34,13 @@ class Core:
 
 @dataclass
 class Coordinators:
-    """Those of a node."""
+    """The share coordinators of a node."""
 
     cores: list[Core]
 
 
 def services_with(states: dict[SharePartitionKey, tuple[int, int]]) -> Services:
-    """A node whose share coordinator has these states: start offset, and records that are done with."""
+    """Return a node whose share coordinator has these states: (start offset, number of done records)."""
     known = {
         key: KnownState(
             ShareState(

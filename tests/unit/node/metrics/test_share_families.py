@@ -1,4 +1,4 @@
-"""Share groups under the names of Kafka's meters."""
+"""Share groups by the names of Kafka's meters."""
 
 from ottla.node.counters.share_counters import MAX_COUNTED_GROUPS, OTHER_GROUPS, ShareCounters
 from ottla.node.metrics.readings import SharePartitionReading, ShareReading

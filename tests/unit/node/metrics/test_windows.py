@@ -1,4 +1,4 @@
-"""Rates and quantiles are taken from the oldest reading of a window, never from one of the same moment."""
+"""Rates and quantiles compare with the oldest reading of a window, but never with one of the same moment."""
 
 import weakref
 
@@ -26,7 +26,7 @@ def test_what_is_older_than_the_window_goes_but_the_last() -> None:
 
 def test_readings_that_come_often_are_not_all_kept() -> None:
     class Reading:
-        """A reading that can be referred to weakly."""
+        """A reading to which weak references are possible."""
 
     window: Window[Reading] = Window(10.0)
     kept: weakref.WeakSet[Reading] = weakref.WeakSet()
