@@ -30,7 +30,7 @@ REGISTRATION_RETRY_S: Final = 0.1
 SHUTDOWN_TIMEOUT_S: Final = 10.0
 # Longer than an election takes.
 CONTROLLER_SILENCE_S: Final = 2.0
-# A live controller answers sooner; after this time the broker checks if most voters still run.
+# A live controller answers sooner. After this time the broker checks if a majority of the voters still runs.
 QUORUM_LOOK_S: Final = 0.15
 
 log = logging.getLogger(__name__)
@@ -164,7 +164,7 @@ class BrokerLifecycle:
     def _renew_session(self, sent_at: float) -> None:
         """Renew the session from the time when the answered request was sent.
 
-        The controller counts from when it received the request, so its session does not end earlier.
+        The controller counts from the arrival of the request, so the session that it keeps ends later.
         """
         if self._session_end is not None:
             self._session_end.cancel()

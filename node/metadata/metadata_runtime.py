@@ -87,7 +87,7 @@ LOOK_S: Final = 0.5  # how often another node checks for a new controller, besid
 # The time for a voter to connect to a new leader before its connection counts as lost.
 FIRST_DIAL_S: Final = 0.5
 MAX_BACKOFF_S: Final = 0.5
-# After these errors a command was not carried out, or may have been: it is sent again.
+# A command that failed with one of these errors was not carried out, or may have been: it is sent again.
 _RETRIED: Final = frozenset(
     {ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT}
 )

@@ -65,7 +65,7 @@ class SuspectedBrokers:
         return bool(self._suspected or self._gone or self._fallen)
 
     def suspect(self, broker_id: int) -> None:
-        """Suspect a broker, to which a connection has ended: requests for its partitions wait."""
+        """Suspect a broker because a connection to it has ended: requests for its partitions wait."""
         if broker_id not in self._suspected:
             self._suspected[broker_id] = asyncio.get_running_loop().time() + WAIT_S
 

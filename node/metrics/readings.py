@@ -1,4 +1,4 @@
-"""The values that were read from a node at one moment. They do not change, so any thread may use them."""
+"""The values that were read from a node at one moment, for use in another thread than the node's own."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -171,7 +171,7 @@ class GroupReading:
     """A group that this node coordinates."""
 
     group_id: str
-    protocol: str  # classic or consumer
+    protocol: str  # classic, consumer or share
     state: str
     protocol_type: str
     protocol_name: str
