@@ -77,8 +77,8 @@ class AssignmentsManager:
             except TimeoutError:
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR,
-                    f"The controller could not be told for {self._failure_timeout_s:g} s that a log "
-                    "directory has failed (log.dir.failure.timeout.ms), so the node shuts down.",
+                    "The failure of a log directory could not be reported to the controller for "
+                    f"{self._failure_timeout_s:g} s (log.dir.failure.timeout.ms), so the node shuts down.",
                 ) from None
             finally:
                 self._attempt = None
@@ -120,7 +120,7 @@ class AssignmentsManager:
                         del self._assignments[place]
         except KafkaError as error:
             log.warning(
-                "The controller could not be told in which log directories the replicas of this node are: %s",
+                "The log directories of this node's replicas could not be reported to the controller: %s",
                 error,
             )
             return False

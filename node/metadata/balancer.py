@@ -258,7 +258,9 @@ def sizes_in(told: DescribeLogDirsResponse) -> LogDirSizes:
         if log_dir.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
             continue
         if log_dir.error_code:
-            raise KafkaError(ErrorCode(log_dir.error_code), "a broker does not tell its log directories")
+            raise KafkaError(
+                ErrorCode(log_dir.error_code), "A broker did not return the sizes of its log directories."
+            )
         disk_bytes += max(0, log_dir.total_bytes)
         used_bytes += max(0, log_dir.total_bytes - log_dir.usable_bytes)
         for topic in log_dir.topics:

@@ -322,7 +322,7 @@ class ControllerRuntime:
         self._controller.commit(image)
         if self._pending and self._pending[0].batch.base_offset == batch.base_offset:
             pending = self._pending.popleft()
-            assert pending.batch.epoch == batch.epoch, "another leader's batch stands where ours was to be"
+            assert pending.batch.epoch == batch.epoch, "another leader's batch has the offset of this one's"
             self.commit_times.observe(max(0, self._clock.now_ms() - batch.timestamp_ms) / 1000)
             return pending.committed
         assert not self._pending, "a batch that this leader did not append was committed before its own"

@@ -265,7 +265,7 @@ class MetadataFeed:
             raise KafkaError(ErrorCode.SNAPSHOT_NOT_FOUND, "That snapshot of the metadata no longer exists.")
         content = (await asyncio.shield(made)).content
         if not 0 <= request.position <= len(content):
-            raise KafkaError(ErrorCode.POSITION_OUT_OF_RANGE, "The snapshot does not reach to that position.")
+            raise KafkaError(ErrorCode.POSITION_OUT_OF_RANGE, "The position is not within the snapshot.")
         stop = request.position + max(0, min(request.max_bytes, MAX_ANSWER_BYTES))
         return FetchMetadataSnapshotResponse(
             snapshot_bytes=len(content), content=content[request.position : stop]

@@ -173,7 +173,7 @@ class MetadataObserver:
         if response.error_code:
             # It lost its vote or its leader. Its voters may have newer addresses, or some may be missing.
             self._voters |= told
-            raise KafkaError(ErrorCode(response.error_code), f"node {voter_id} refused to send metadata")
+            raise KafkaError(ErrorCode(response.error_code), f"Node {voter_id} rejected a fetch of metadata.")
         if response.epoch >= self.epoch:
             known_id, self.leader_id, self.epoch = self.leader_id, response.leader_id, response.epoch
             if self.leader_id != known_id:
@@ -222,7 +222,7 @@ class MetadataObserver:
                 FetchMetadataSnapshotResponse,
             )
             if piece.error_code:
-                raise KafkaError(ErrorCode(piece.error_code), "a part of a snapshot was refused")
+                raise KafkaError(ErrorCode(piece.error_code), "The voter rejected a fetch of a snapshot.")
             if not piece.content or piece.snapshot_bytes != named.snapshot_bytes:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A snapshot changed while it was fetched.")
             content += piece.content

@@ -231,7 +231,7 @@ class MetadataRuntime:
                     self.tick()
                 except KafkaError as error:
                     log.warning(
-                        "The controller could not do work that is due, and tries again soon: %s", error
+                        "The controller could not do the work that is due, and will try again soon: %s", error
                     )
 
     def tick(self) -> None:
@@ -272,7 +272,7 @@ class MetadataRuntime:
             )
             self._controller.tick()
         except KafkaError as error:
-            log.info("The controller could not be told now that broker %d has stopped: %s", broker_id, error)
+            log.info("The end of broker %d could not be reported to the controller: %s", broker_id, error)
 
     # ---- commands --------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ class QuorumContact:
     @property
     def ends_at_s(self) -> float:
         """The time at which this node counts as cut off if no leader answers it before."""
-        assert self._last is not None, "nobody has begun"
+        assert self._last is not None, "the node has not begun"
         return self._last.at_s + self.limit_s
 
     def cut_off_since_ms(self, now_s: float) -> int | None:

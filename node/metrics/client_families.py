@@ -24,12 +24,12 @@ def client_families(reading: ClientMetricsReading) -> list[Family]:
         ),
         counter(
             _COUNTERS,
-            "Counters that clients pushed, by client and metric, summed since the client is known.",
+            "Counters that clients pushed, by client and metric, summed since the client's first push.",
             _rows(reading.clients, PointKind.COUNTER),
         ),
         Family(
             _HISTOGRAMS,
-            "Histograms that clients pushed, by client and metric, summed since the client is known.",
+            "Histograms that clients pushed, by client and metric, summed since the client's first push.",
             "histogram",
             _histograms(reading.clients),
         ),

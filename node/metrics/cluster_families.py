@@ -145,7 +145,8 @@ def raft_families(
         *(gauge(f"{prefix}_{name}", words, value) for name, words, value in values),
         gauge(
             "ottla_quorum_cut_off_seconds",
-            "How long this node has not heard a leader of the metadata quorum; 0 while it hears one.",
+            "Seconds since a leader of the metadata quorum last answered this node, if the node is cut "
+            "off; else 0.",
             0.0 if quorum.cut_off_since_ms is None else max(0, now_ms - quorum.cut_off_since_ms) / 1000,
         ),
         gauge(

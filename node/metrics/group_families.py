@@ -69,13 +69,13 @@ def coordinator_families(
         ),
         counter(
             "kafka_server_group_coordinator_metrics_share_group_rebalance_total",
-            "Changes of members, topics or partitions after which a share group was assigned anew.",
+            "Rebalances of share groups, after changes of members, topics or partitions.",
             reading.share_rebalances,
         ),
         *(family for one in reading.coordinators for family in _shard_families(one)),
         gauge(
             "kafka_server_share_coordinator_metrics_last_pruned_offset",
-            "The offset before which the log of the share coordinator was cut.",
+            "The offset before which the log of the share coordinator was deleted.",
             [
                 (labels(topic=SHARE_STATE_TOPIC, partition=index), offset)
                 for index, offset in reading.share_pruned_offsets
@@ -84,12 +84,12 @@ def coordinator_families(
         ),
         counter(
             "kafka_server_share_coordinator_metrics_write_total",
-            "States of share-partitions that were written.",
+            "Share-partition states written.",
             reading.share_writes.writes,
         ),
         summary_ms(
             "kafka_server_share_coordinator_metrics_write_latency",
-            "Time of a request to write states until its records are committed, in ms.",
+            "Time from a request to write states until its records are committed, in ms.",
             [(NO_LABELS, reading.share_writes.write_times, list(reading.share_writes.write_times.counts))],
         ),
         gauge(

@@ -36,7 +36,7 @@ def _disk_families() -> list[Family]:
     return [
         gauge(
             f"kafka_server_kafkaserver_linux_disk_{way}_bytes",
-            f"Bytes {way} by this process on disks, not counting the page cache.",
+            f"Bytes of disk {way}s by this process, not counting the page cache.",
             count,
         )
         for way, count in counts.items()
@@ -46,7 +46,7 @@ def _disk_families() -> list[Family]:
 def always(version: str, *, is_serving: bool, is_responsive: bool) -> list[Family]:
     """Return the families that every scrape has, in any state of the node."""
     return [
-        info("ottla_build_info", "1 with the version of this node.", labels(version=version)),
+        info("ottla_build_info", "1, with the version of this node as a label.", labels(version=version)),
         gauge("ottla_node_serving", "1 if this node accepts clients.", is_serving),
         gauge(
             "ottla_event_loop_responsive",

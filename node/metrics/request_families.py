@@ -97,7 +97,7 @@ def request_families(
         ),
         counter(
             "kafka_network_requestmetrics_errors_total",
-            "Errors in responses, of whole responses and of partitions in them, by API and error code.",
+            "Errors of responses, and of partitions in responses, by API and error code.",
             [
                 (labels(request=name, error=_error_name(code)), count)
                 for name, by_code in sorted(errors.items())
@@ -126,7 +126,7 @@ def audit_families(events: Mapping[str, int], lost_lines: int) -> list[Family]:
     return [
         counter(
             "ottla_audit_events_total",
-            "Refused requests, failed logins and changes of the cluster that the audit log was told of.",
+            "Rejected requests, failed logins and changes of the cluster that the audit log received.",
             [(labels(kind=kind), count) for kind, count in events.items()],
         ),
         counter(
@@ -148,7 +148,7 @@ _LOGINS: Final = (
     (
         "successful_authentication",
         "successful",
-        "Clients that logged in, or shook hands by TLS where nothing else is asked.",
+        "Clients that logged in, or completed the TLS handshake if no login is required.",
     ),
     ("failed_authentication", "failed", "Clients whose login or TLS handshake failed."),
     (

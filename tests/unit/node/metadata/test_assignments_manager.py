@@ -46,7 +46,7 @@ def test_a_node_that_cannot_tell_it_in_time_ends() -> None:
         manager.dir_failed(FAILED)
 
         with pytest.raises(
-            KafkaError, match=r"not be told for 0.02 s .* \(log.dir.failure.timeout.ms\)"
+            KafkaError, match=r"not be reported .* for 0.02 s \(log.dir.failure.timeout.ms\)"
         ) as end:
             await manager.run()
 
