@@ -41,7 +41,7 @@ def play(story: Callable[[Metadata, AssignmentsManager], Any], timeout_ms: int) 
     asyncio.run(scene())
 
 
-def test_a_node_that_cannot_tell_it_in_time_ends() -> None:
+def test_a_node_that_cannot_report_a_failure_in_time_ends() -> None:
     async def story(_: Metadata, manager: AssignmentsManager) -> None:
         manager.dir_failed(FAILED)
 
@@ -55,7 +55,7 @@ def test_a_node_that_cannot_tell_it_in_time_ends() -> None:
     play(story, 20)
 
 
-def test_the_time_begins_when_the_directory_fails_whatever_else_is_being_told() -> None:
+def test_the_time_begins_when_the_directory_fails_even_during_another_report() -> None:
     async def story(_: Metadata, manager: AssignmentsManager) -> None:
         manager.assign(TopicPartition("t", 0), b"another one 16!!")
         running = asyncio.ensure_future(manager.run())
@@ -70,7 +70,7 @@ def test_the_time_begins_when_the_directory_fails_whatever_else_is_being_told() 
     play(story, 20)
 
 
-def test_a_node_that_has_told_it_goes_on() -> None:
+def test_a_node_that_reported_a_failure_goes_on() -> None:
     async def story(metadata: Metadata, manager: AssignmentsManager) -> None:
         running = asyncio.ensure_future(manager.run())
         manager.dir_failed(FAILED)

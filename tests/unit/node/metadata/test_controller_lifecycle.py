@@ -26,7 +26,7 @@ def made(quorum: Quorum, contact: QuorumContact) -> ControllerLifecycle:
     return ControllerLifecycle(metadata=cast(MetadataRuntime, quorum), contact=contact, clock=Clock())
 
 
-def test_it_starts_when_somebody_leads_and_is_cut_off_when_nobody_does_for_long() -> None:
+def test_it_starts_with_a_leader_and_is_cut_off_after_a_time_without_one() -> None:
     async def scene() -> None:
         loop, quorum, contact = asyncio.get_running_loop(), Quorum(), QuorumContact(0.2)
         contact.begin(loop.time() - 1, 0)

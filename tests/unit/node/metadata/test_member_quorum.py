@@ -82,7 +82,7 @@ class World:
             source.listener.handle_commit(*self.batches[number])
 
 
-def test_whoever_is_ahead_is_told_on_and_nothing_twice() -> None:
+def test_commits_of_whichever_is_ahead_are_passed_on_once() -> None:
     async def scene() -> None:
         world = World()
         for _ in range(5):
@@ -99,7 +99,7 @@ def test_whoever_is_ahead_is_told_on_and_nothing_twice() -> None:
     asyncio.run(scene())
 
 
-def test_a_batch_that_does_not_follow_is_a_jump() -> None:
+def test_a_batch_that_does_not_follow_is_passed_on_as_a_snapshot() -> None:
     async def scene() -> None:
         world = World()
         for _ in range(3):
@@ -133,7 +133,7 @@ def test_a_node_fetches_until_it_has_a_vote_and_again_when_it_has_lost_it() -> N
         world.commit(voters(2))
 
         world.tell(world.raft, 0)
-        assert world.observer.is_running, "it has a vote, and nobody to follow yet"
+        assert world.observer.is_running, "it has a vote, but no leader yet"
         world.raft.leader_id = 2
         await until(lambda: not world.observer.is_running)
         assert world.quorum.leader_id == 2

@@ -11,7 +11,7 @@ LOOK_EVERY_S = 0.001
 TURN_S = 0.03
 
 
-def test_the_longest_turn_is_told_in_cpu_time_and_waiting_counts_for_nothing(
+def test_the_longest_turn_is_in_cpu_time_and_waiting_does_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watch = LoopWatch()
