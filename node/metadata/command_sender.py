@@ -109,5 +109,8 @@ class RequestIds:
             del self._open[sequence]
 
     def request(self, broker_epoch: int, sequence: int) -> RequestId:
-        """Return the id of an open command; it includes the oldest number that is open now."""
+        """Return the id of an open command.
+
+        It includes the oldest open number, so that the controller can remove the replies of earlier commands.
+        """
         return RequestId(broker_epoch, sequence, next(iter(self._open)))

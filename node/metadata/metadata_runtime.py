@@ -245,13 +245,13 @@ class MetadataRuntime:
     def peer_lost(self, broker_id: int) -> None:
         """Report to the controller that a broker's last connection to this node ended.
 
-        While another node leads, only the time is kept.
+        While another node leads, the time is kept until this node leads.
         """
         broker = self._image.brokers.get(broker_id)
         if broker is None:
             return
         if not self._quorum.is_leader:
-            # If this node becomes the leader, it need not wait for the broker's whole session.
+            # As the leader, this node need not wait for the broker's whole session.
             self._lost_at_s[broker_id] = get_running_loop().time()
             return
         try:
@@ -262,7 +262,10 @@ class MetadataRuntime:
             log.info("The lost connection of broker %d is ignored: %s", broker_id, error)
 
     def peer_is_gone(self, broker_id: int, broker_epoch: int) -> None:
-        """Report to the controller that a broker's process has ended: its port refuses connections."""
+        """Report to the controller that a broker's process has ended: its port refuses connections.
+
+        While another node leads, the report is kept until this node leads.
+        """
         if not self._quorum.is_leader:
             self._gone[broker_id] = broker_epoch
             return
@@ -474,7 +477,7 @@ class MetadataRuntime:
         self._ticks_now.set()
 
     def handle_leadership(self, epoch: int) -> None:
-        """Begin to decide commands, and report brokers without a connection to the controller here."""
+        """Begin to decide commands; brokers that lost their connection to this node may have ended."""
         self._ticks_now.set()
         self._tell_new_leader()
         # Voters learn of the new leader at once, so a voter without a connection to this node makes one now.

@@ -50,7 +50,7 @@ class SuspectedBrokers:
     )
 
     def __init__(self) -> None:
-        # Ends of times, by the loop's clock.
+        # Times, by the loop's clock.
         self._suspected: dict[int, float] = {}  # until which requests wait for these brokers
         self._gone: dict[int, float] = {}  # until which these brokers count as gone
         self._fallen: dict[int, float] = {}  # until which responses still name these brokers

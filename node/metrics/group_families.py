@@ -34,7 +34,7 @@ _NAMES: Final = {
 def coordinator_families(
     groups: Sequence[GroupReading], reading: NodeReading, *, tells_all: bool
 ) -> list[Family]:
-    """Count the groups, offsets, transactional ids and share-partitions that this node coordinates."""
+    """Return the numbers of groups, transactional ids and share-partitions that this node coordinates."""
     classic = Counter(one.state for one in groups if one.protocol == "classic")
     consumer = Counter(one.state for one in groups if one.protocol == "consumer")
     share = Counter(one.state for one in groups if one.protocol == "share")
@@ -111,7 +111,7 @@ def coordinator_families(
 
 
 def _shard_families(reading: CoordinatorReading) -> list[Family]:
-    """Count the partitions of a coordinator's topic that this node leads, and time their loads."""
+    """Return the number of a coordinator's partitions on this node, and the times to load them."""
     prefix = f"kafka_server_{reading.name}_coordinator_metrics"
     return [
         gauge(
