@@ -27,7 +27,7 @@ from ottla.node.wire.messages.fetch_metadata_snapshot import (
 MAX_RECORDS: Final = 50_000  # in memory, some 30 MB; a node that is further behind fetches a snapshot
 MAX_ANSWER_BYTES: Final = 1024 * 1024
 MAX_WAIT_MS: Final = 30_000
-MAX_WAITING: Final = 10_000  # nodes; the largest clusters of Apache Kafka have some hundred
+MAX_WAITING: Final = 10_000  # nodes; the largest clusters of Apache Kafka have a few hundred
 # The least time between two rounds of responses, for each waiting node: a hundred nodes get one per 100 ms.
 GAP_S_FOR_EACH: Final = 0.001
 TOLD_PER_TURN: Final = 16  # responses in a turn of the loop; at some 30 us each, clients wait 0.5 ms for them
@@ -190,7 +190,7 @@ class MetadataFeed:
         return EncodedBody(self._answered)
 
     def _entries_from(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
-        """Return the range of entries to send, as the first and the end; None if a snapshot is needed."""
+        """Return the range (first, stop) of the entries to send; None if a snapshot is needed."""
         entries = self._entries
         if offset > self._image.version:
             # Nothing follows yet. A node that is ahead of this voter waits until the voter has caught up.
