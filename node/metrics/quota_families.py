@@ -9,9 +9,7 @@ from ottla.node.metrics.readings import QuotasReading
 from ottla.node.quota.client_quotas import QuotaReading
 
 _SOCKETS: Final = "kafka_server_socket_server_metrics"
-_THROTTLE_WORDS: Final = (
-    "The average throttle time of clients in ms, over the last half minute to minute"
-)
+_THROTTLE_WORDS: Final = "The average throttle time of clients in ms, over the last half minute to minute"
 
 
 def quota_families(reading: QuotasReading) -> Iterator[Family]:

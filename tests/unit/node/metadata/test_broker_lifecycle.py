@@ -298,7 +298,9 @@ async def stopped(broker: BrokerLifecycle, gives_up: Callable[[], bool] = lambda
     await running
 
 
-def test_a_broker_whose_fellow_voters_stopped_waits_for_no_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_whose_fellow_voters_stopped_waits_for_no_controller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(broker_lifecycle, "QUORUM_LOOK_S", 0.01)
     answers = iter([False, True])
 

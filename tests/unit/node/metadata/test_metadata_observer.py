@@ -54,7 +54,9 @@ def test_an_observer_gets_commits_from_before_and_after_its_start() -> None:
     asyncio.run(scene())
 
 
-def test_an_observer_far_behind_the_batches_in_memory_fetches_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_observer_far_behind_the_batches_in_memory_fetches_a_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(metadata_feed, "MAX_RECORDS", 6)
     monkeypatch.setattr(metadata_feed, "MAX_ANSWER_BYTES", 100)  # so that the snapshot has several pieces
     jumps: list[MetadataImage] = []

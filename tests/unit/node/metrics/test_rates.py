@@ -73,9 +73,7 @@ def test_a_new_node_counts_from_its_second_reading(cluster: ClusterRates, clock:
     assert later["messages_in_per_second"] == 15.0
 
 
-def test_a_restarted_node_has_rates_of_zero_and_not_below(
-    cluster: ClusterRates, clock: Clock
-) -> None:
+def test_a_restarted_node_has_rates_of_zero_and_not_below(cluster: ClusterRates, clock: Clock) -> None:
     read(cluster, clock, 0.0, {0: counts(9000, 90)})
     told = read(cluster, clock, 2.0, {0: counts(10, 1)})
 
