@@ -64,7 +64,7 @@ def grouped(
 ) -> Steps[tuple[int, list[list[Item]]]]:
     """Return the number of records that all items need, and the items grouped by key.
 
-    If there are more items than records, their number is returned instead.
+    The number is at least that of the items.
     """
     by_key: dict[Hashable, list[Item]] = {}
     records = 0

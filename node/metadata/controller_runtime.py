@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 
 
 class Decided(NamedTuple):
-    """The reply to a command, and the offset from which on the metadata include its changes."""
+    """The reply to a command, and the offset that an image must have reached to include its changes."""
 
     reply: Reply
     offset: int
@@ -184,7 +184,7 @@ class ControllerRuntime:
     ) -> "tuple[Decided, Future[None] | None]":
         """Decide a command and append its records, without waiting for their commit.
 
-        Returns the decision, and the commit that its reply must wait for or None.
+        Returns the decision, and the future of the commit that its reply must wait for, or None.
         """
         if not self._quorum.is_leader:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
