@@ -1,9 +1,10 @@
-"""Tells the cluster in which log directory each replica of this node lies, and which directories failed.
+"""Reports to the controller the log directory of each replica of this node, and the failed directories.
 
-As Apache Kafka's brokers do (KIP-858): a replica in a directory that is not online is offline for everybody,
-so a failed directory costs one record and one for each partition that loses its leader. What cannot be told
-now is told later; a later word on the same replica takes the place of the former. Until a failed directory
-is told nobody else leads what lies in it, so a node that cannot tell it for long shuts down.
+As in Apache Kafka (KIP-858), a replica in a directory that is not online is offline for the whole cluster. So
+a failed directory costs one record, and one for each partition that loses its leader. A report that fails is
+sent again later; a newer assignment of a replica replaces the older one. Until the controller knows of a
+failed directory, no other broker leads the partitions in it. So a node that cannot report it in time shuts
+down.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from ottla.metadata_raft.commands import AssignReplicasToDirs, ReplicaDirectory,
 from ottla.metadata_raft.records import LOST_DIRECTORY
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
 
-# As many as one request of Apache Kafka's brokers has; a command may need a record for each.
+# The limit of one request of Apache Kafka's brokers; a command may need a record for each assignment.
 MAX_ASSIGNMENTS_PER_COMMAND = 2_250
 RETRY_SECONDS = 1.0
 
@@ -24,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class AssignmentsManager:
-    """What the cluster does not know yet of this node's directories. Lives on the event loop."""
+    """The assignments and failed directories that the controller does not know. Used on the event loop."""
 
     def __init__(self, metadata: MetadataRuntime, *, failure_timeout_ms: int) -> None:
         self._metadata = metadata
@@ -32,11 +33,11 @@ class AssignmentsManager:
         self._loop = asyncio.get_running_loop()
         self._attempt: asyncio.Timeout | None = None
         self._assignments: dict[tuple[bytes, int], bytes] = {}  # (topic id, partition) -> directory id
-        self._failed_dirs: dict[bytes, float] = {}  # and when it must have been told, by the loop's time
+        self._failed_dirs: dict[bytes, float] = {}  # and the deadline of each report, by the loop's clock
         self._has_news = asyncio.Event()
 
     def assign(self, topic_partition: TopicPartition, directory_id: bytes | None) -> None:
-        """A replica of this node lies in this directory; None if nobody knows where, and it is offline."""
+        """Report the directory of a replica of this node; None if it is unknown: the replica is offline."""
         metadata = self._metadata
         topic = metadata.image.topics.by_name.get(topic_partition.topic)
         partition = metadata.image.topics.partition(topic_partition)
@@ -48,13 +49,13 @@ class AssignmentsManager:
             if not metadata.image.brokers[metadata.broker_id].has_online_dir(known):
                 return
             directory_id = LOST_DIRECTORY
-        # Beside what is on its way to the metadata log it must be said again.
+        # While an assignment is being sent, the image does not show it yet, so even an equal one is replaced.
         if known != directory_id or place in self._assignments:
             self._assignments[place] = directory_id
             self._has_news.set()
 
     def dir_failed(self, directory_id: bytes) -> None:
-        """Nothing in this directory can be served any more."""
+        """Report that a directory has failed: none of its replicas can be served."""
         # Logs are closed in a thread when the node stops, and a disk may fail then.
         told_by_s = self._loop.time() + self._failure_timeout_s
         self._failed_dirs.setdefault(directory_id, told_by_s)
@@ -63,9 +64,9 @@ class AssignmentsManager:
             self._attempt.reschedule(self._told_by_s)
 
     async def run(self) -> None:
-        """Tell the cluster, for as long as the node runs.
+        """Send reports until cancelled.
 
-        KAFKA_STORAGE_ERROR, which ends the node, if a failed directory cannot be told in time.
+        KAFKA_STORAGE_ERROR, which ends the node, if a failed directory cannot be reported in time.
         """
         while True:
             await self._has_news.wait()
@@ -76,19 +77,19 @@ class AssignmentsManager:
             except TimeoutError:
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR,
-                    f"The controller could not be told for {self._failure_timeout_s:g} s that a log "
-                    "directory has failed (log.dir.failure.timeout.ms), so the node shuts down.",
+                    "The failure of a log directory could not be reported to the controller for "
+                    f"{self._failure_timeout_s:g} s (log.dir.failure.timeout.ms), so the node shuts down.",
                 ) from None
             finally:
                 self._attempt = None
 
     @property
     def _told_by_s(self) -> float | None:
-        """By when a failed directory must have been told, None if none has failed."""
+        """The time by which the first failed directory must be reported; None if none has failed."""
         return min(self._failed_dirs.values(), default=None)
 
     async def report(self) -> bool:
-        """Tell the cluster what it does not know; False if it could not be told all."""
+        """Send everything that the controller does not know; return False if it did not accept all of it."""
         metadata = self._metadata
         try:
             while self._failed_dirs:
@@ -119,7 +120,7 @@ class AssignmentsManager:
                         del self._assignments[place]
         except KafkaError as error:
             log.warning(
-                "The controller could not be told in which log directories the replicas of this node are: %s",
+                "The log directories of this node's replicas could not be reported to the controller: %s",
                 error,
             )
             return False

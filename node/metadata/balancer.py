@@ -1,9 +1,10 @@
-"""The controller balances its cluster, step by step, while `ottla.balance.enable` or `.requested` is set.
+"""Balances the cluster from its controller, while `ottla.balance.enable` or `ottla.balance.requested` is set.
 
-Nothing is remembered from one step to the next but the sizes of partitions, from which their growth is known:
-each plan is made of what there is. So it does not matter which node leads the quorum, nor who else moves
-partitions: a step begins when nothing moves. Moves of data come first, some at a time; then the order of
-replicas changes, and preferred leaders are elected wherever others lead.
+Each step makes a plan from the present metadata, and begins only when no partition is being reassigned. From
+one step to the next only the sizes of partitions are kept, which give their growth, and the partitions that
+moved lately. So the controller may change between two steps, and administrators may move partitions as well.
+First data move, a few partitions at a time; then the order of replicas changes, and preferred leaders are
+elected where other replicas lead.
 """
 
 import asyncio
@@ -43,10 +44,10 @@ from ottla.node.settings.config import BrokerConfig
 from ottla.node.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 
 PURPOSE: Final = "balance"
-TICK_S: Final = 1.0  # how soon a balance that is asked for begins, and a step follows the last one
-SAMPLE_MS: Final = 10_000  # over which growth is measured at least
-PINNED_MS: Final = 3_600_000  # for which a partition stays where it was moved to
-OLD_SAMPLE_MS: Final = 600_000
+TICK_S: Final = 1.0  # how often the balancer checks if a step is due
+SAMPLE_MS: Final = 10_000  # the least time over which growth is measured
+PINNED_MS: Final = 3_600_000  # for which a partition is not moved again
+OLD_SAMPLE_MS: Final = 600_000  # after which sizes are too old to measure growth from
 ASK_S: Final = 30.0
 PREFERRED: Final = 0
 
@@ -54,7 +55,7 @@ log = logging.getLogger(__name__)
 
 
 class LogDirSizes(NamedTuple):
-    """The bytes of a broker's log directories, in all and used, and of its replicas."""
+    """The size and the used bytes of a broker's file systems, and the size of each of its replicas."""
 
     disk_bytes: int
     used_bytes: int
@@ -62,7 +63,7 @@ class LogDirSizes(NamedTuple):
 
 
 class Balancer:
-    """Lives on the event loop of each node; works on that of the controller."""
+    """The balancer of a node, which works while the node is the controller. Used on the event loop."""
 
     def __init__(
         self,
@@ -83,13 +84,13 @@ class Balancer:
         self._in_thread = in_thread
         self._clock = clock
         self._looked_ms = 0
-        self._sizes: dict[TopicPartition, int] = {}  # of leaders' logs, some time ago
+        self._sizes: dict[TopicPartition, int] = {}  # of the leaders' logs, at `_sampled_ms`
         self._sampled_ms = 0
         self._rates: dict[TopicPartition, float] = {}
-        self._moved: dict[TopicPartition, int] = {}  # when
+        self._moved: dict[TopicPartition, int] = {}  # and when each was moved
 
     async def run(self) -> None:
-        """Look again and again, until cancelled."""
+        """Take a step whenever one is due and this node is the controller, until cancelled."""
         while True:
             await asyncio.sleep(TICK_S)
             if not self._metadata.is_controller or not self._is_due():
@@ -108,7 +109,7 @@ class Balancer:
         return config.ottla_balance_enable and since_ms >= config.ottla_balance_interval_ms
 
     async def step(self) -> None:
-        """Begin the next moves, unless some are under way; KafkaError if a broker does not tell its sizes."""
+        """Begin the next moves unless some are ongoing; KafkaError if a broker does not return its sizes."""
         image, config = self._metadata.image, self._config()
         if any(ongoing_reassignments(image)):
             return
@@ -147,7 +148,7 @@ class Balancer:
         return sizes
 
     def _measure(self, image: MetadataImage, sizes: Mapping[int, LogDirSizes]) -> bool:
-        """Learn how fast partitions grow; return whether that is known."""
+        """Measure how fast partitions grow; return True if their growth is known."""
         now_ms = self._clock.now_ms()
         leaders = {
             TopicPartition(name, one.partition): one.leader
@@ -172,7 +173,7 @@ class Balancer:
         return is_known
 
     def _pinned(self) -> Container[TopicPartition]:
-        """Return the partitions that have moved lately."""
+        """Return the partitions that were moved within `PINNED_MS`."""
         since_ms = self._clock.now_ms() - PINNED_MS
         self._moved = {place: at_ms for place, at_ms in self._moved.items() if at_ms > since_ms}
         return self._moved
@@ -180,7 +181,7 @@ class Balancer:
     async def _begin(self, plan: BalancePlan, most: int) -> None:
         moves = [move for move in plan.moves if set(move.before) != set(move.after)][:most]
         orders = [] if moves else plan.moves
-        # Whoever has changed the number of replicas meanwhile has the last word.
+        # An administrator may have changed the number of replicas meanwhile: that must not be undone.
         reply = await self._metadata.submit(
             AlterPartitionReassignments(
                 topics=by_topic(moves or orders), allow_replication_factor_change=False
@@ -213,7 +214,7 @@ class Balancer:
 
 
 def rooms(image: MetadataImage, sizes: Mapping[int, LogDirSizes]) -> list[BrokerRoom]:
-    """Return the brokers whose sizes are known."""
+    """Return the room of each broker whose sizes are known."""
     return [
         BrokerRoom(broker_id, image.brokers[broker_id].rack, one.disk_bytes, one.used_bytes)
         for broker_id, one in sizes.items()
@@ -224,7 +225,7 @@ def rooms(image: MetadataImage, sizes: Mapping[int, LogDirSizes]) -> list[Broker
 def placed_partitions(
     image: MetadataImage, sizes: Mapping[int, LogDirSizes], rates: Mapping[TopicPartition, float]
 ) -> Iterable[PlacedPartition]:
-    """Yield all partitions; each is as large as its largest replica."""
+    """Yield all partitions, each with the size of its largest replica."""
     for name, topic in sorted(image.topics.by_name.items()):
         for one in topic.partitions:
             place = TopicPartition(name, one.partition)
@@ -250,14 +251,16 @@ def led_by_others(image: MetadataImage) -> list[TopicPartitions]:
 
 
 def sizes_in(told: DescribeLogDirsResponse) -> LogDirSizes:
-    """Return what a broker says of its directories, but for those that are offline."""
+    """Return the sizes in a broker's response, without its offline directories."""
     replicas: dict[TopicPartition, int] = {}
     disk_bytes = used_bytes = 0
     for log_dir in told.results:
         if log_dir.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
             continue
         if log_dir.error_code:
-            raise KafkaError(ErrorCode(log_dir.error_code), "a broker does not tell its log directories")
+            raise KafkaError(
+                ErrorCode(log_dir.error_code), "A broker did not return the sizes of its log directories."
+            )
         disk_bytes += max(0, log_dir.total_bytes)
         used_bytes += max(0, log_dir.total_bytes - log_dir.usable_bytes)
         for topic in log_dir.topics:
@@ -268,7 +271,7 @@ def sizes_in(told: DescribeLogDirsResponse) -> LogDirSizes:
 
 
 def by_topic(moves: Sequence[BalanceMove]) -> list[ReassignableTopic]:
-    """Return moves as the command for them has them."""
+    """Return moves as the topics of an AlterPartitionReassignments command."""
     topics: dict[str, list[ReassignablePartition]] = {}
     for move in moves:
         moved = ReassignablePartition(partition_index=move.place.partition, replicas=list(move.after))
@@ -277,7 +280,7 @@ def by_topic(moves: Sequence[BalanceMove]) -> list[ReassignableTopic]:
 
 
 def places_by_topic(moves: Sequence[BalanceMove]) -> list[TopicPartitions]:
-    """Return the partitions of moves, by topic."""
+    """Return the partitions of moves as the topics of an ElectLeaders command."""
     topics: dict[str, list[int]] = {}
     for move in moves:
         topics.setdefault(move.place.topic, []).append(move.place.partition)

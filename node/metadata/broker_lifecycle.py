@@ -1,9 +1,9 @@
-"""This broker in its cluster: registered, fenced, unfenced, shutting down, and what the controller hears.
+"""Registers this broker with the controller, sends its heartbeats, and hands over its leaders before a stop.
 
-It registers when its metadata have caught up, and says by heartbeats that it lives. It stays fenced until its
-logs are open. If no heartbeat came through for `broker.session.timeout.ms`, others lead its partitions by
-now: by its own clock it then takes itself for fenced, and accepts nothing more. Told to stop, it asks first
-that its leaders move, and goes when they have.
+The broker registers when its metadata have caught up, and renews its session by heartbeats. It stays fenced
+until its logs are open. If no heartbeat was answered for `broker.session.timeout.ms`, other brokers may lead
+its partitions; the broker then counts itself as fenced, by its own clock, and accepts no records. Before it
+stops, it asks the controller to move the leadership of its partitions, and waits until that is done.
 """
 
 import asyncio
@@ -23,34 +23,34 @@ from ottla.node.metadata.metadata_runtime import MetadataRuntime
 from ottla.node.metadata.quorum_contact import QuorumContact
 from ottla.node.work.pause import waits_at_most
 
-# While something is about to change (unfencing, leaders that move), the controller is asked so often.
+# The heartbeat interval while a change is expected: an end of fencing, or moves of leaders.
 IMPATIENT_S: Final = 0.05
 REGISTRATION_RETRY_S: Final = 0.1
 # Leaders move within a second; a controller that cannot be reached must not keep a node from stopping.
 SHUTDOWN_TIMEOUT_S: Final = 10.0
-# An election takes less.
+# Longer than an election takes.
 CONTROLLER_SILENCE_S: Final = 2.0
-# A controller that is there answers sooner; after it one looks whether enough voters are left to have one.
+# A live controller answers sooner. After this time the broker checks if a majority of the voters still runs.
 QUORUM_LOOK_S: Final = 0.15
 
 log = logging.getLogger(__name__)
 
 
 class BrokerState(Enum):
-    """Where in its life a broker is."""
+    """The state of this broker in its lifecycle."""
 
-    STARTING = "starting"  # not registered, or its logs are not open yet
-    WAITING = "waiting"  # its logs are open; the controller still keeps it fenced
+    STARTING = "starting"  # it is not registered, or its logs are not open yet
+    WAITING = "waiting"  # its logs are open, but the controller keeps it fenced
     RUNNING = "running"
     SHUTTING_DOWN = "shutting down"
     STOPPED = "stopped"
 
 
-# Every legal move; `_move` refuses others.
+# Every legal move; `_move` asserts it.
 MOVES: Final[Mapping[BrokerState, frozenset[BrokerState]]] = {
     BrokerState.STARTING: frozenset({BrokerState.WAITING, BrokerState.STOPPED}),
     BrokerState.WAITING: frozenset({BrokerState.RUNNING, BrokerState.SHUTTING_DOWN, BrokerState.STOPPED}),
-    # Fenced while it was cut off: it waits to be unfenced again.
+    # To WAITING: it was fenced while it was cut off, and waits to be unfenced.
     BrokerState.RUNNING: frozenset({BrokerState.WAITING, BrokerState.SHUTTING_DOWN, BrokerState.STOPPED}),
     BrokerState.SHUTTING_DOWN: frozenset({BrokerState.STOPPED}),
     BrokerState.STOPPED: frozenset(),
@@ -59,7 +59,7 @@ MOVES: Final[Mapping[BrokerState, frozenset[BrokerState]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What a broker tells of itself; `incarnation_id` is this process's own."""
+    """The facts that a broker registers; `incarnation_id` is the id of this process."""
 
     broker_id: int
     incarnation_id: bytes
@@ -69,8 +69,8 @@ class Registration:
     features: Mapping[str, tuple[int, int]]
     previous_broker_epoch: int = -1  # of the process that ended cleanly before this one
     page_cache_id: bytes = ZERO_UUID
-    peer_listener: str = ""  # at which it serves other nodes
-    controllers: Mapping[str, Endpoint] = field(default_factory=dict)  # where it listens for controllers
+    peer_listener: str = ""  # the listener that serves other nodes
+    controllers: Mapping[str, Endpoint] = field(default_factory=dict)  # its listeners of the controller
 
     def command(self) -> RegisterBroker:
         return RegisterBroker(
@@ -91,7 +91,7 @@ class Registration:
 
 
 class BrokerLifecycle:
-    """Lives on the node's event loop; `run` is its task."""
+    """The state of this broker. Used on the node's event loop; `run` is its task."""
 
     def __init__(
         self,
@@ -106,10 +106,10 @@ class BrokerLifecycle:
         leader_load: Callable[[], int] = lambda: 0,
         is_quorum_gone: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
-        """`contact` has the time after which a silent controller has fenced this broker. `leader_load` is how
-        much it serves as a leader, in bytes a second.
+        """`contact` has the time after which a controller that does not answer has fenced this broker.
 
-        `is_quorum_gone`: whether so many voters have ended that nobody can lead the metadata any more.
+        `leader_load` returns the bytes per second that this broker serves as a leader. `is_quorum_gone`
+        returns True if so many voters have stopped that the quorum cannot have a leader.
         """
         self.state = BrokerState.STARTING
         self._metadata = metadata
@@ -125,21 +125,21 @@ class BrokerLifecycle:
         self._leader_load = leader_load
         self._is_quorum_gone = is_quorum_gone
         self._session_end: asyncio.TimerHandle | None = None
-        self._heard_at = 0.0  # when the controller answered last, on the loop's clock
-        self.is_cut_off = False  # whether others may lead this broker's partitions without its knowledge
+        self._heard_at = 0.0  # when the controller last answered, by the loop's clock
+        self.is_cut_off = False  # other brokers may lead this broker's partitions without its knowledge
 
     def _move(self, state: BrokerState) -> None:
         assert state in MOVES[self.state], f"a broker that is {self.state.value} cannot be {state.value}"
         self.state = state
         self._wakes.set()
 
-    # ---- what others ask for -------------------------------------------------------------------------------
+    # ---- registration and shutdown -------------------------------------------------------------------------
 
     async def register(self) -> None:
-        """Be the broker of this id; returns when this node's metadata show it.
+        """Register this broker, and return when the metadata of this node show it.
 
-        Waits for the session of another process of the same id to end. The last refusal, if that takes longer
-        than `initial.broker.registration.timeout.ms`.
+        Waits until the session of another process with the same id ends. If that takes longer than
+        `initial.broker.registration.timeout.ms`, the last error is raised.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._registration_timeout_s
@@ -162,7 +162,10 @@ class BrokerLifecycle:
         self._renew_session(sent_at)
 
     def _renew_session(self, sent_at: float) -> None:
-        """The controller heard what was sent then, so it waits from then on, or longer."""
+        """Renew the session from the time when the answered request was sent.
+
+        The controller counts from the arrival of the request, so the session that it keeps ends later.
+        """
         if self._session_end is not None:
             self._session_end.cancel()
         loop = asyncio.get_running_loop()
@@ -182,21 +185,21 @@ class BrokerLifecycle:
             self._on_cut_off(is_cut_off)
 
     def logs_are_open(self) -> None:
-        """This broker may lead from now on."""
+        """Ask to be unfenced from now on: this broker can lead partitions."""
         self._move(BrokerState.WAITING)
 
     def report_soon(self) -> None:
-        """Tell the controller now how far the metadata are applied here: a broker may wait for it to go."""
+        """Send a heartbeat at once: a broker that stops may wait until this one has applied new metadata."""
         self._wakes.set()
 
     async def until_unfenced(self) -> None:
-        """Wait until this broker may lead; `run` must be at work."""
+        """Wait until the controller has unfenced this broker; `run` must be running."""
         await self._unfenced.wait()
 
     async def shut_down(self, gives_up: Callable[[], bool] = lambda: False) -> None:
-        """Have others lead what this broker leads; returns when they do, or it takes too long.
+        """Have other brokers lead this broker's partitions; return when they do, or if it takes too long.
 
-        Who asks again waits for the same.
+        A second call waits for the same end.
         """
         if self.state in (BrokerState.WAITING, BrokerState.RUNNING):
             self._move(BrokerState.SHUTTING_DOWN)
@@ -228,11 +231,11 @@ class BrokerLifecycle:
                 pass
 
     def controller_changed(self) -> None:
-        """Whoever leads now has not heard of this broker, and may believe it dead."""
+        """Send a heartbeat at once: a new controller has received none, and may take this broker for dead."""
         self._wakes.set()
 
     def stop(self) -> None:
-        """No heartbeat more."""
+        """Stop sending heartbeats."""
         if self._session_end is not None:
             self._session_end.cancel()
         if self.state is not BrokerState.STOPPED:
@@ -243,7 +246,7 @@ class BrokerLifecycle:
     async def run(self) -> None:
         """Send heartbeats until `stop`.
 
-        DUPLICATE_BROKER_REGISTRATION, which ends the node, when another process took this broker's place.
+        DUPLICATE_BROKER_REGISTRATION, which ends the node, if another process registered with this broker id.
         """
         while self.state is not BrokerState.STOPPED:
             await self._heartbeat()
@@ -269,7 +272,7 @@ class BrokerLifecycle:
             await self._refused(error)
             return
         self._renew_session(sent_at)
-        # What was answered to an earlier wish says nothing about the present one.
+        # The answer to a heartbeat of an earlier state says nothing about the present one.
         if state is self.state:
             self._answered(reply)
 

@@ -1,9 +1,9 @@
-"""A change of very many topics is sent to the controller in parts.
+"""Splits a change of very many topics into several commands to the controller.
 
-A command is decided, committed, applied and published as a whole, on the loops of all nodes, and each step
-takes as long as the command is large. Kafka promises nothing of the topics of one request together, so those
-of a large one go one part after another: between two of them the controller hears heartbeats, and others are
-served.
+A command is decided, committed, applied and published as a whole, on the loop of every node, and each of
+these steps takes time in proportion to its size. Kafka does not promise that the topics of one request change
+together, so a large request is sent in parts, one after another. Between two parts the controller receives
+heartbeats and serves other clients.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND
 from ottla.node.work.turns import Steps, give_way, take_turns
 
-# Of a part: to decide on a topic takes some 60 us, to apply and publish a record some 20 us.
+# Limits of a part: deciding on a topic takes some 60 us, applying and publishing a record some 20 us.
 ITEMS_PER_PART: Final = 50
 RECORDS_PER_PART: Final = 250
 
@@ -31,11 +31,11 @@ async def submit_in_parts(
     refused: Callable[[Sequence[Item], KafkaError], Iterable[Result]],
     timeout_ms: int,
 ) -> list[Result]:
-    """Return the results of all items, part by part, in the order in which their keys come first.
+    """Submit all items in parts and return their results, in the order in which each key first occurs.
 
-    `submit` sends some of them within so many milliseconds, `refused` gives the results where that fails.
-    Items of one key are in one part, since the controller compares them. POLICY_VIOLATION for all where they
-    need more records than one request may make.
+    `submit` sends the given items within the given milliseconds; `refused` makes the results of items whose
+    command failed. Items with the same key are in the same part, since the controller compares them. Every
+    result is POLICY_VIOLATION if the items need more records than one request may make.
     """
     needed, groups = await take_turns(grouped(items, records_of, key_of))
     if needed > MAX_RECORDS_PER_COMMAND:
@@ -50,7 +50,7 @@ async def submit_in_parts(
     results: list[Result] = []
     for number, part in enumerate(parts_of(groups, records_of)):
         if number:
-            await give_way()  # a part that is refused as a whole waits for nothing
+            await give_way()  # a part that is rejected as a whole does not wait, and would keep the loop
         left_ms = max(1, round((deadline - loop.time()) * 1000))
         try:
             results += await submit(part, left_ms)
@@ -62,8 +62,9 @@ async def submit_in_parts(
 def grouped(
     items: Sequence[Item], records_of: Callable[[Item], int], key_of: Callable[[Item], Hashable]
 ) -> Steps[tuple[int, list[list[Item]]]]:
-    """Return how many records all items need, or how many items there are if these are more; and the items,
-    those of one key together.
+    """Return the number of records that all items need, and the items grouped by key.
+
+    The number is at least that of the items.
     """
     by_key: dict[Hashable, list[Item]] = {}
     records = 0
@@ -75,7 +76,7 @@ def grouped(
 
 
 def parts_of(groups: Iterable[list[Item]], records_of: Callable[[Item], int]) -> Iterator[list[Item]]:
-    """Split the groups, each as a whole; there is one part at least."""
+    """Yield parts made of whole groups; without groups, one empty part."""
     part: list[Item] = []
     records = 0
     for alike in groups:

@@ -1,7 +1,7 @@
-"""Commands on their way to the controller on another node, and the ids by which it knows them again.
+"""Sends commands to the controller on another node, with ids by which it recognizes a repeated command.
 
-Requests of one connection are served one after the other, so what must not wait behind a large change has a
-connection of its own: heartbeats, and changes of ISRs.
+A node serves the requests of one connection one after another. Heartbeats and ISR changes must not wait
+behind a large change, so each of these has a connection of its own.
 """
 
 import asyncio
@@ -20,19 +20,19 @@ from ottla.node.net.peer_client import PeerClient
 from ottla.node.wire.messages.submit_command import Client, SubmitCommandRequest, SubmitCommandResponse
 
 HEARTBEAT_PURPOSE: Final = "heartbeat"
-MIN_ANSWER_S: Final = 0.001  # for the answer to a request that goes out at the last moment
+MIN_ANSWER_S: Final = 0.001  # the time for an answer if connecting took all of the timeout
 _PURPOSES: Final = {
     BrokerHeartbeat: HEARTBEAT_PURPOSE,
     RegisterBroker: HEARTBEAT_PURPOSE,
     AlterPartition: "isr",
 }
 
-# An open connection to a node, for a purpose.
+# Returns an open connection to a node, for a purpose.
 Connect = Callable[[int, str], Awaitable[PeerClient]]
 
 
 class Leader(NamedTuple):
-    """Who leads the quorum in an epoch; -1 if nobody is known to."""
+    """The leader of the quorum in an epoch; its id is -1 if it is unknown."""
 
     epoch: int
     node_id: int
@@ -43,7 +43,7 @@ class CommandSender:
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
-        self.hint = Leader(-1, -1)  # what the last node that refused a command knew
+        self.hint = Leader(-1, -1)  # the latest leader that a response named
 
     async def send(
         self,
@@ -53,15 +53,16 @@ class CommandSender:
         timeout_s: float,
         client: Asker | None = None,
     ) -> Decided:
-        """Return what that node decided, within `timeout_s` for the connection and the answer together.
+        """Send a command to a node and return its decision.
 
-        A node of before clients were named decides as if this node asked for itself.
-        KafkaError as that node refuses; NETWORK_EXCEPTION or REQUEST_TIMED_OUT if nobody knows.
+        `timeout_s` covers both the connection and the answer. A node of a version that knows no `client`
+        decides as if the command were this node's own. KafkaError if the node rejects the command;
+        NETWORK_EXCEPTION or REQUEST_TIMED_OUT if the command may or may not be carried out.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         try:
-            # A lost node is dialled after a back-off, which may take longer than the time that is left.
+            # Connecting to a lost node again waits for a backoff, which may be longer than the time left.
             async with asyncio.timeout_at(deadline):
                 connection = await self._connect(node_id, _PURPOSES.get(type(command), "command"))
         except TimeoutError:
@@ -84,7 +85,7 @@ class CommandSender:
 
 
 class RequestIds:
-    """Numbers the commands of one broker process and knows which of them are still waited for."""
+    """The numbers of one broker process's commands, and those of them that still wait for a reply."""
 
     def __init__(self) -> None:
         self._sequences = itertools.count()
@@ -92,7 +93,10 @@ class RequestIds:
 
     @contextmanager
     def open(self) -> Iterator[int]:
-        """A number for a command, for as long as somebody waits for its reply."""
+        """Yield the number of a new command, which is open until the context ends.
+
+        THROTTLING_QUOTA_EXCEEDED if too many commands are open.
+        """
         if len(self._open) >= MAX_OPEN_REQUESTS:
             raise KafkaError(
                 ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many commands of this node are in progress."
@@ -105,5 +109,8 @@ class RequestIds:
             del self._open[sequence]
 
     def request(self, broker_epoch: int, sequence: int) -> RequestId:
-        """The id of an open command, with the oldest that is open now."""
+        """Return the id of an open command.
+
+        It includes the oldest open number, so that the controller can remove the replies of earlier commands.
+        """
         return RequestId(broker_epoch, sequence, next(iter(self._open)))

@@ -1,7 +1,7 @@
-"""The life of a node that is only a controller (`process.roles=controller`).
+"""The lifecycle of a node that is only a controller (`process.roles=controller`).
 
-It is no broker, so it neither registers nor sends heartbeats: what a broker learns from their answers, that
-somebody leads the metadata quorum, it sees by its own voter.
+Such a node neither registers nor sends heartbeats. A broker learns from their answers that the metadata
+quorum has a leader; this node learns it from its own voter.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ from ottla.node.metadata.metadata_runtime import MetadataRuntime
 from ottla.node.metadata.quorum_contact import QuorumContact
 from ottla.node.work.pause import waits_at_most
 
-# How often it is looked whether somebody leads; a new leader is told at once.
+# How often the leader is checked; a new one wakes the node at once.
 LOOK_S: Final = 0.5
 
 
 class ControllerLifecycle:
-    """Lives on the node's event loop; `run` is its task. It has the methods of a `BrokerLifecycle`."""
+    """The state of a controller-only node, with the methods of a `BrokerLifecycle`; `run` is its task."""
 
     def __init__(self, *, metadata: MetadataRuntime, contact: QuorumContact, clock: Clock) -> None:
         self.state = BrokerState.STARTING
@@ -29,7 +29,7 @@ class ControllerLifecycle:
         self._wakes = asyncio.Event()
 
     async def register(self) -> None:
-        """Wait, for as long as it takes, until somebody leads the quorum: the other voters may be down."""
+        """Wait until the quorum has a leader, without a timeout: the other voters may be down."""
         while not self._hears_leader():
             await waits_at_most(self._wakes, LOOK_S)
 
@@ -41,7 +41,7 @@ class ControllerLifecycle:
         return True
 
     def logs_are_open(self) -> None:
-        """Take notice that the node has all its parts."""
+        """Count as running: the node has all its parts."""
         self.state = BrokerState.RUNNING
 
     async def until_unfenced(self) -> None:
@@ -51,11 +51,11 @@ class ControllerLifecycle:
         """Do nothing: only brokers report how far they have applied the metadata."""
 
     def controller_changed(self) -> None:
-        """Look whether somebody leads the quorum."""
+        """Check at once for a leader of the quorum."""
         self._wakes.set()
 
     async def shut_down(self, gives_up: Callable[[], bool] = lambda: False) -> None:
-        """Begin to stop; no partitions are led here that others would have to take over."""
+        """Begin to stop; this node leads no partitions that other brokers would have to take over."""
         if self.state is not BrokerState.STOPPED:
             self.state = BrokerState.SHUTTING_DOWN
 
@@ -65,7 +65,7 @@ class ControllerLifecycle:
         self._wakes.set()
 
     async def run(self) -> None:
-        """Note again and again whether somebody leads, until `stop`."""
+        """Record contact while the quorum has a leader, until `stop`."""
         while self.state is not BrokerState.STOPPED:
             self._hears_leader()
             await waits_at_most(self._wakes, LOOK_S)

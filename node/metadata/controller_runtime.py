@@ -1,9 +1,9 @@
-"""The controller while this node leads: commands are decided against an image that runs ahead.
+"""Runs the controller while this node leads: it decides commands on an image ahead of the committed one.
 
-Records of a decision go to the quorum; its reply may leave when they are committed, and when everything is
-that the decision was based on. When the quorum changes hands nobody can say what becomes of the batches on
-their way: their commands fail with NOT_CONTROLLER, and whoever sent them asks the next leader, with the same
-request id.
+The records of a decision are appended to the quorum. The reply is sent when they are committed, and with them
+all records that the decision was based on. When the leader changes, the batches that are not committed may or
+may not stay in the log. Their commands fail with NOT_CONTROLLER, and the senders ask the next leader with the
+same request ids.
 """
 
 import logging
@@ -39,17 +39,17 @@ from ottla.metadata_raft.voters import Voter
 from ottla.node.clock import Clock
 from ottla.node.work.turns import give_way, take_turns
 
-# Commands whose batches are on their way; a client that is told so asks again.
+# Batches that are not committed yet; beyond them commands fail with an error that clients retry.
 MAX_PENDING: Final = 10_000
-# A voter that has not answered the leader for so long does not count among those that could decide.
+# A voter that has sent the leader nothing for this time does not count towards a majority.
 SILENCE_MS: Final = 3_000
-# How long a new voter may take to catch up before its command fails, to be sent again: less than peers wait.
+# The time for a new voter to catch up before its command fails and is sent again; less than peers wait.
 CATCH_UP_SECONDS: Final = 1.5
-# How long a leader listens for voters before it believes that they are gone, and how often it looks.
+# The time that a new leader gives voters to answer before they count as silent, and how often it checks.
 HEARING_SECONDS: Final = 1.5
 HEARING_POLL_SECONDS: Final = 0.05
-# A topic of more partitions is made in turns with the loop: to decide on one, and to replay it, takes 1 to
-# 3 us each.
+# A topic with more partitions is replayed in several turns of the loop: to decide on one partition, and to
+# replay it, takes 1 to 3 us each.
 LARGE_TOPIC: Final = 1_000
 ATTEMPTS_IN_TURNS: Final = 3
 
@@ -57,21 +57,21 @@ log = logging.getLogger(__name__)
 
 
 class Decided(NamedTuple):
-    """What a command was answered, and the offset up to which the metadata show what it did."""
+    """The reply to a command, and the offset that an image must have reached to include its changes."""
 
     reply: Reply
     offset: int
 
 
 class _Pending(NamedTuple):
-    """A batch on its way to a majority of disks."""
+    """An appended batch that is not committed yet."""
 
     batch: MetadataBatch
     committed: "Future[None]"
 
 
 class ControllerRuntime:
-    """All of its methods run on the event loop of the node."""
+    """The controller of this node, with its uncommitted batches. Used on the node's event loop only."""
 
     def __init__(
         self,
@@ -82,17 +82,17 @@ class ControllerRuntime:
         clock: Clock,
         take_mutations: TakeMutations | None = None,
     ) -> None:
-        """`take_mutations` counts new and deleted partitions for the quotas of clients; by default none."""
+        """`take_mutations` counts new and deleted partitions for clients' quotas; None counts nothing."""
         self._quorum = quorum
         self._controller = Controller(image, config)
         self._committed = image
         self._clock = clock
         self._take_mutations = take_mutations
         self._pending: deque[_Pending] = deque()
-        self.commit_times = LatencyHistogram()  # from a decision until it is on a majority of disks
+        self.commit_times = LatencyHistogram()  # from each decision to its commit
 
     def reconfigure(self, config: ControllerConfig) -> None:
-        """Decide by other settings from now on."""
+        """Use other settings from the next decision on."""
         self._controller.config = config
 
     # ---- deciding ------------------------------------------------------------------------------------------
@@ -100,9 +100,10 @@ class ControllerRuntime:
     async def decide(
         self, command: Command, request: RequestId | None = None, client: Asker | None = None
     ) -> Decided:
-        """Decide and commit; NOT_CONTROLLER unless this node leads, or what the command is refused with.
+        """Decide a command and wait until it is committed.
 
-        `client` is who asked for it, None for a node of the cluster.
+        `client` is the client that sent the command; None if a node of the cluster did. NOT_CONTROLLER unless
+        this node leads; other KafkaErrors if the command is rejected.
         """
         await self._prepare_quorum(command, client)
         charge = self._charge_of(command)
@@ -111,11 +112,15 @@ class ControllerRuntime:
         else:
             decided, committed = self.begin(command, request, client, charge=charge)
         if committed is not None:
-            await shield(committed)  # Others may wait for it too; one that is cancelled must not fail them.
+            await shield(committed)  # other calls may wait for it, too: a cancelled one must not fail them
         return decided
 
     async def _prepare_quorum(self, command: Command, client: Asker | None) -> None:
-        """A new voter first has the whole log, and a leader does not remove itself: another one does."""
+        """Prepare the quorum for a change of its voters: replicate the log to a new voter before it is added.
+
+        A leader does not remove itself: it hands over leadership and fails with NOT_CONTROLLER, so that the
+        next leader removes it.
+        """
         if not self._quorum.is_leader:
             return
         if isinstance(command, AddRaftVoter | RemoveRaftVoter):
@@ -138,9 +143,9 @@ class ControllerRuntime:
                 pass
 
     async def _check_enough_stay(self, leaving_id: int) -> None:
-        """INVALID_REQUEST if most of the voters that would stay are silent: nothing could be decided.
+        """Raise INVALID_REQUEST if the voters that would remain have no majority that answers.
 
-        A leader of just now has heard of nobody yet, so they are given a moment.
+        A new leader may not have received an answer from the others yet, so it waits for them a moment.
         """
         loop = get_running_loop()
         deadline = loop.time() + HEARING_SECONDS
@@ -154,14 +159,14 @@ class ControllerRuntime:
             await sleep(HEARING_POLL_SECONDS)
 
     def _silent_majority(self, leaving_id: int) -> list[int]:
-        """The voters that say nothing, if without the one that leaves they are too many; else none."""
+        """Return the silent voters if the remaining voters have no majority without them; else none."""
         now_ms = self._clock.now_ms()
         staying = [one for one in self._quorum.status().voters if one.node_id != leaving_id]
         silent = [one.node_id for one in staying if now_ms - one.last_fetch_ms > SILENCE_MS]
         return silent if len(staying) > 1 and 2 * len(silent) >= len(staying) else []
 
     def _charge_of(self, command: Command) -> MutationCharge | None:
-        """Return the account of a command that makes or deletes partitions for a client."""
+        """Return the charge for a client's command that creates or deletes partitions; None for others."""
         match command:
             case CreateTopics() | DeleteTopics() | CreatePartitions() if command.payer.principal:
                 take = self._take_mutations
@@ -177,7 +182,10 @@ class ControllerRuntime:
         *,
         charge: MutationCharge | None = None,
     ) -> "tuple[Decided, Future[None] | None]":
-        """The decision, and what its reply has to wait for; None if nothing."""
+        """Decide a command and append its records, without waiting for their commit.
+
+        Returns the decision, and the future of the commit that its reply must wait for, or None.
+        """
         if not self._quorum.is_leader:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
         decision = self._controller.decide(command, self._now_ms(), request, client, charge=charge)
@@ -192,10 +200,10 @@ class ControllerRuntime:
         client: Asker | None,
         charge: MutationCharge | None,
     ) -> "tuple[Decided, Future[None] | None]":
-        """Do what `begin` does, but work out the next image in turns with the loop.
+        """Do what `begin` does, but compute the next image in several turns of the loop.
 
-        Whoever is served meanwhile sees the metadata of before. Where another decision came in between, this
-        one is made anew over what that has left; after some times at once, so that it comes about.
+        Requests that are served meanwhile see the metadata of before. If another command is decided in
+        between, this one is decided again on the result; after some attempts in one turn, so that it ends.
         """
         for _ in range(ATTEMPTS_IN_TURNS):
             if not self._quorum.is_leader:
@@ -216,14 +224,14 @@ class ControllerRuntime:
         return self.begin(command, request, client, charge=charge)
 
     def _decided(self, decision: Decision) -> "tuple[Decided, Future[None] | None]":
-        # Without records the reply may still show what is not committed yet.
+        # A reply without records may still show changes of batches that are not committed yet.
         if not self._pending:
             return Decided(decision.reply, self._committed.version), None
         last = self._pending[-1]
         return Decided(decision.reply, last.batch.last_offset), last.committed
 
     def observers(self, members: Collection[int]) -> list[ReplicaStatus]:
-        """How far brokers that are no members of the quorum have the metadata: so said their heartbeats."""
+        """Return the metadata progress of brokers outside the quorum, as their heartbeats reported it."""
         late_ms = self._clock.now_ms() - self._now_ms()  # from the monotonic clock to the wall clock
         found = []
         for broker_id, (offset, heard_at_ms) in self._controller.heard_of().items():
@@ -237,7 +245,7 @@ class ControllerRuntime:
         return found
 
     def state(self) -> Mapping[str, object]:
-        """What the controller knows that no log has, by the clock `now_ms` that its times are of."""
+        """Return the controller's state that no log has; `now_ms` is the present time by its clock."""
         return {
             "now_ms": self._now_ms(),
             "broker_sessions": self._controller.sessions,
@@ -245,7 +253,7 @@ class ControllerRuntime:
         }
 
     def tick(self) -> None:
-        """Do what is due because of the time: fence who is silent, move leaders back."""
+        """Do the work that is due by time: fence silent brokers, and hold elections."""
         while len(self._pending) < MAX_PENDING and (due := self._controller.tick(self._now_ms())) is not None:
             self._append(self._batch_of(due.records))
         if self._quorum.status().wants_entry and not self._pending:
@@ -253,9 +261,9 @@ class ControllerRuntime:
         self._remove_lost_voter()
 
     def _remove_lost_voter(self) -> None:
-        """Take the vote of a disk whose node came back with another one; the node then joins anew.
+        """Remove a voter whose node came back with another disk; the node can then join again.
 
-        As long as the old disk answers too, somebody has started the same node twice.
+        While the old disk still answers, two processes run with the same node id, and nothing is removed.
         """
         status, now_ms = self._quorum.status(), self._clock.now_ms()
         returned = {node_id for node_id, _ in status.returned}
@@ -272,11 +280,11 @@ class ControllerRuntime:
 
     @staticmethod
     def _now_ms() -> int:
-        """A clock that never goes back; what is written has the wall clock's time."""
+        """Return the time of a clock that never goes back; records have the time of the wall clock."""
         return int(get_running_loop().time() * 1000)
 
     def _batch_of(self, records: Sequence[MetadataRecord]) -> MetadataBatch:
-        """Return the batch of a decision that was made over the present image."""
+        """Return the batch of a decision on the present image."""
         before = self._controller.image
         return MetadataBatch(
             before.version + 1,
@@ -296,7 +304,7 @@ class ControllerRuntime:
         before = self._controller.image
         self._controller.replay(batch, replayed)
         committed: Future[None] = get_running_loop().create_future()
-        # Several may wait for one commit, or all of them may have gone.
+        # No call may wait for the commit any more: the error must not be logged as never retrieved.
         committed.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._pending.append(_Pending(batch, committed))
         try:
@@ -306,15 +314,15 @@ class ControllerRuntime:
             self._controller.reset(before)
             raise
 
-    # ---- what the quorum tells -----------------------------------------------------------------------------
+    # ---- events of the quorum ------------------------------------------------------------------------------
 
     def handle_commit(self, batch: MetadataBatch, image: MetadataImage) -> "Future[None] | None":
-        """`image` is committed; who waits for it may be told once it is published."""
+        """Take over a committed image; return the future of its batch, to be completed after publication."""
         self._committed = image
         self._controller.commit(image)
         if self._pending and self._pending[0].batch.base_offset == batch.base_offset:
             pending = self._pending.popleft()
-            assert pending.batch.epoch == batch.epoch, "another leader's batch stands where ours was to be"
+            assert pending.batch.epoch == batch.epoch, "another leader's batch has the offset of this one's"
             self.commit_times.observe(max(0, self._clock.now_ms() - batch.timestamp_ms) / 1000)
             return pending.committed
         assert not self._pending, "a batch that this leader did not append was committed before its own"
@@ -322,20 +330,23 @@ class ControllerRuntime:
         return None
 
     def handle_jump(self, image: MetadataImage) -> None:
-        """A snapshot took the place of the image; leaders get none."""
+        """Replace the image by a snapshot's; a leader receives none."""
         self._committed = image
         self._controller.commit(image)
         self._controller.reset(image)
 
     def lead(self, lost_at_s: Mapping[int, float]) -> None:
-        """Decide from what is committed; those brokers have lost their connections to this node, and when."""
+        """Begin to decide from the committed image.
+
+        `lost_at_s` has the brokers without a connection to this node, and when each lost it.
+        """
         lost_at_ms = {broker_id: int(at_s * 1000) for broker_id, at_s in lost_at_s.items()}
         due = self._controller.activate(self._committed, self._now_ms(), lost_at_ms)
         if due is not None:
             self._append(self._batch_of(due.records))
 
     def resign(self, detail: str) -> None:
-        """Fail what is under way."""
+        """Fail the commands whose batches are not committed, with NOT_CONTROLLER."""
         failed, self._pending = self._pending, deque()
         self._controller.reset(self._committed)
         for pending in failed:
@@ -344,7 +355,7 @@ class ControllerRuntime:
 
 
 def _is_large(command: Command) -> bool:
-    """Return whether a command may make very many partitions."""
+    """Return True if a command may create very many partitions."""
     match command:
         case CreateTopics():
             return any(

@@ -1,8 +1,7 @@
-"""A node of a shared quorum: while it has a vote its own log is its metadata, else it fetches them.
+"""The quorum of a node that may be a voter: it votes while it has a vote, and fetches the metadata while not.
 
-A node may get a vote while it runs, and may lose it: so both ways stand ready, and whichever is ahead is
-told. What is committed is the same everywhere, so nothing that one of them told is ever taken back by the
-other.
+A node may get or lose a vote while it runs, so it has both a voter and an observer. Whichever is ahead passes
+its commits on to the listener. Both see the same commits in the same order, so neither contradicts the other.
 """
 
 import asyncio
@@ -20,14 +19,14 @@ from ottla.metadata_raft.voters import Voter
 from ottla.node.metadata.metadata_observer import MetadataObserver
 from ottla.node.work.pause import waits_at_most
 
-# How often it is looked whether this node has somebody to follow; a vote won or lost is told.
+# How often this node checks that its voter knows a leader; a change of the voters wakes it at once.
 LOOK_S: Final = 0.5
 LEADERLESS_S: Final = 5.0  # an election takes one or two
-FIRST_LEADER_S: Final = 5.0  # what the other voters may take to start
+FIRST_LEADER_S: Final = 5.0  # more for the other voters to start
 
 
 class MemberQuorum:
-    """A RaftQuorum and, while it has no vote, a MetadataObserver beside it. Lives on the node's loop."""
+    """A RaftQuorum and, while it has no vote, a MetadataObserver beside it. Used on the node's loop only."""
 
     def __init__(
         self,
@@ -38,8 +37,9 @@ class MemberQuorum:
         voters: Callable[[MetadataImage], Mapping[int, Endpoint]],
         is_configured: bool,
     ) -> None:
-        """`voters(image)` has where the voters serve brokers; `is_configured`: whether the settings give this
-        node a vote, for as long as the log names nobody.
+        """`voters(image)` returns the addresses at which the voters serve brokers.
+
+        `is_configured` is True if the settings make this node a voter, which counts until the log has voters.
         """
         self._node_id = node_id
         self._raft = raft
@@ -49,16 +49,16 @@ class MemberQuorum:
         self._image = observer.image
         self._listener: QuorumListener | None = None
         self._is_closed = False
-        self._wakes = asyncio.Event()  # set when `run` had better look
+        self._wakes = asyncio.Event()  # set when `run` must check again
         self._fetching: asyncio.Task[None] | None = None
         self._led_at = math.inf  # when the voter of this node last knew a leader
 
     @property
     def voter(self) -> RaftQuorum:
-        """What votes while this node has a vote."""
+        """The voter of this node, also while it has no vote."""
         return self._raft
 
-    # ---- what the node asks ------------------------------------------------------------------------------
+    # ---- the quorum, as the node uses it -----------------------------------------------------------------
 
     @property
     def is_leader(self) -> bool:
@@ -103,7 +103,7 @@ class MemberQuorum:
         self._raft.close()
 
     async def run(self) -> None:
-        """Vote where this node has one, fetch where it has none, until `close`."""
+        """Run the voter until `close`, and fetch the metadata while this node has no vote."""
         async with asyncio.TaskGroup() as tasks:
             self._led_at = asyncio.get_running_loop().time() + FIRST_LEADER_S
             voting = tasks.create_task(self._raft.run())
@@ -123,7 +123,10 @@ class MemberQuorum:
             fetching.cancel()
 
     def _needs_to_fetch(self) -> bool:
-        """Without a vote, or without a leader for long: a voter that was removed may not have been told."""
+        """Return True without a vote, or if the voter has known no leader for `LEADERLESS_S`.
+
+        A voter that was removed may not have received the commit that removed it.
+        """
         now = asyncio.get_running_loop().time()
         if self._raft.leader_id >= 0:
             self._led_at = now
@@ -133,14 +136,14 @@ class MemberQuorum:
         voters = self._image.voters
         return any(one.voter_id == self._node_id for one in voters) if voters else self._is_configured
 
-    # ---- what either of them tells -----------------------------------------------------------------------
+    # ---- the listener of both ----------------------------------------------------------------------------
 
     @property
     def committed_image(self) -> MetadataImage:
         return self._image
 
     def handle_commit(self, batch: MetadataBatch, image: MetadataImage, changes: MetadataChanges) -> None:
-        """Pass on what is new; the other one may have told it before."""
+        """Pass a commit on to the listener, unless it came from the other one before."""
         assert self._listener is not None
         if image.version <= self._image.version:
             return
@@ -151,14 +154,14 @@ class MemberQuorum:
             self._listener.handle_snapshot(image, changes_between(before, image))
 
     def handle_snapshot(self, image: MetadataImage, changes: MetadataChanges) -> None:
-        """Pass a jump on, as far as it is one."""
+        """Pass a snapshot on to the listener, with the changes since the last image, if it is newer."""
         assert self._listener is not None
         if image.version > self._image.version:
             before = self._take_image(image)
             self._listener.handle_snapshot(image, changes_between(before, image))
 
     def _take_image(self, image: MetadataImage) -> MetadataImage:
-        """Go on with another image, and return the one before."""
+        """Set the image, and return the previous one."""
         before, self._image = self._image, image
         if before.voters is not image.voters:
             self._wakes.set()

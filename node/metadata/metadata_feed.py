@@ -1,9 +1,9 @@
-"""What a voter gives to the nodes that are none: committed batches out of memory, or a snapshot in pieces.
+"""Serves committed metadata to nodes without a vote: batches from memory, or a snapshot in pieces.
 
-A batch is encoded once, however many ask for it, and answers for the same offsets share their bytes. Who asks
-for what is not in memory any more is told of a snapshot, which is encoded in a thread and kept while somebody
-fetches it. Commits that follow each other closely are told together: with a hundred nodes waiting, every
-commit would otherwise be a hundred answers.
+A batch is encoded once for all nodes, and responses from the same offset share their bytes. A node that asks
+for batches that are no longer in memory gets the name of a snapshot, which is encoded in a thread; the last
+ones are kept for nodes that still fetch them. Commits in short succession are sent in one response: with a
+hundred nodes waiting, every commit would otherwise be a hundred responses.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ from ottla.node.wire.messages.fetch_metadata_snapshot import (
     FetchMetadataSnapshotResponse,
 )
 
-MAX_RECORDS: Final = 50_000  # in memory, some 30 MB; a node that was away for longer takes a snapshot
+MAX_RECORDS: Final = 50_000  # in memory, some 30 MB; a node that is further behind fetches a snapshot
 MAX_ANSWER_BYTES: Final = 1024 * 1024
 MAX_WAIT_MS: Final = 30_000
-MAX_WAITING: Final = 10_000  # nodes; the largest clusters of Apache Kafka have some hundred
-# Between two answers to the same nodes, for each of them: a hundred nodes hear at most every 100 ms.
+MAX_WAITING: Final = 10_000  # nodes; the largest clusters of Apache Kafka have a few hundred
+# The least time between two rounds of responses, for each waiting node: a hundred nodes get one per 100 ms.
 GAP_S_FOR_EACH: Final = 0.001
-TOLD_PER_TURN: Final = 16  # of the loop: at some 30 us each, clients wait half a millisecond for them
+TOLD_PER_TURN: Final = 16  # responses in a turn of the loop; at some 30 us each, clients wait 0.5 ms for them
 SNAPSHOTS_KEPT: Final = 2
-LOOK_S: Final = 0.5  # how often it is looked whether those who wait here would learn more elsewhere
+LOOK_S: Final = 0.5  # how often this voter checks that it still receives all commits
 
 
 class _Entry:
-    """One committed batch, and its bytes once somebody has asked for them."""
+    """A committed batch, and its encoded bytes once a node has fetched them."""
 
     __slots__ = ("_encoded", "base_offset", "batch", "epoch")
 
@@ -60,7 +60,7 @@ class _Snapshot(NamedTuple):
 
 
 class MetadataFeed:
-    """The voter's side of FetchMetadata. Lives on the node's event loop."""
+    """The voter's side of FetchMetadata. Used on the node's event loop only."""
 
     def __init__(
         self,
@@ -73,23 +73,23 @@ class MetadataFeed:
         self._image = image
         self._leader = leader  # its id and epoch
         self._voters = voters
-        self._hears_all = hears_all  # whether this node has a vote and a leader to follow
+        self._hears_all = hears_all  # True while this node has a vote and knows a leader
         self._entries: list[_Entry] = []
         self._records = 0
         self._waiting: dict[asyncio.Future[None], asyncio.TimerHandle] = {}
-        self._to_tell: list[asyncio.Future[None]] = []  # in the next turns; the last one first
+        self._to_tell: list[asyncio.Future[None]] = []  # to be answered in the next turns, from the end on
         self._told_at = 0.0
         self._telling: asyncio.TimerHandle | None = None
         self._looking: asyncio.TimerHandle | None = None
-        # The last answer: mostly everybody asks for what follows the same offset.
+        # The last response: most nodes fetch from the same offset.
         self._answered_key: tuple[int, ...] = ()
         self._answered: list[Buffer] = []
         self._snapshots: dict[tuple[int, int], asyncio.Future[_Snapshot]] = {}
 
-    # ---- what was committed --------------------------------------------------------------------------------
+    # ---- commits -------------------------------------------------------------------------------------------
 
     def add(self, batch: MetadataBatch | None, image: MetadataImage) -> None:
-        """One more batch was committed and makes `image`; None after a jump: what led there is not known."""
+        """Add a committed batch, which results in `image`; None after a snapshot: its batches are unknown."""
         self._image = image
         if batch is None:
             self._entries, self._records = [], 0
@@ -97,7 +97,7 @@ class MetadataFeed:
             self._entries.append(_Entry(batch._replace(metadata_version=image.metadata_version)))
             self._records += len(batch.records)
             if self._records > MAX_RECORDS:
-                # Half of them, not one by one: taking from the front of a list moves all the rest.
+                # Half of the entries at once: removing the first of a list moves all others.
                 self._entries = self._entries[len(self._entries) // 2 + 1 :]
                 self._records = sum(len(entry.batch.records) for entry in self._entries)
         self._wake()
@@ -128,7 +128,7 @@ class MetadataFeed:
             asyncio.get_running_loop().call_soon(self._tell_some)
 
     def close(self) -> None:
-        """Answer all that wait with what there is."""
+        """Answer all waiting requests with the present metadata."""
         for timer in (self._telling, self._looking):
             if timer is not None:
                 timer.cancel()
@@ -137,7 +137,7 @@ class MetadataFeed:
             _finish(self._to_tell.pop())
 
     def _look(self) -> None:
-        """Send those who wait away from a voter that is cut off, or that is none any more."""
+        """Answer the waiting requests, with an error, if this node has lost its vote or its leader."""
         self._looking = None
         if not self._waiting:
             return
@@ -146,13 +146,13 @@ class MetadataFeed:
         else:
             self._tell()
 
-    # ---- what is asked for ---------------------------------------------------------------------------------
+    # ---- requests ------------------------------------------------------------------------------------------
 
     def fetch(self, request: FetchMetadataRequest, version: int) -> Result[FetchMetadataResponse]:
-        """What follows an offset, now or when there is something, as a handler answers.
+        """Return the batches from an offset on, or a response that waits for them.
 
-        NOT_LEADER_OR_FOLLOWER, with the voters that are known, where this node itself may miss what is
-        committed: nodes without a vote that learned from each other would never hear of anything again.
+        NOT_LEADER_OR_FOLLOWER, with the known voters, if this node may miss commits: nodes without a vote
+        that fetch from each other would never receive a commit again.
         """
         if request.fetch_offset > self._image.version and request.max_wait_ms > 0:
             return Delayed(self._wait(request.max_wait_ms), lambda _: self._answer(request, version))
@@ -190,10 +190,10 @@ class MetadataFeed:
         return EncodedBody(self._answered)
 
     def _entries_from(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
-        """The first and one past the last entry to send; None where only a snapshot helps."""
+        """Return the range (first, stop) of the entries to send; None if a snapshot is needed."""
         entries = self._entries
         if offset > self._image.version:
-            # Nothing follows yet. Who is ahead of this voter waits until it has caught up.
+            # Nothing follows yet. A node that is ahead of this voter waits until the voter has caught up.
             is_known = offset > self._image.version + 1 or last_epoch == self._image.epoch
             return (len(entries), len(entries)) if is_known else None
         index = bisect_right(entries, offset, key=lambda entry: entry.base_offset) - 1
@@ -206,7 +206,7 @@ class MetadataFeed:
         first, stop = found
         if first == stop:
             return b""
-        taken = [self._entries[first].encoded]  # one at least, or a large batch would never pass
+        taken = [self._entries[first].encoded]  # at least one, or a batch above the limit would never be sent
         size = len(taken[0])
         for entry in self._entries[first + 1 : stop]:
             size += len(entry.encoded)
@@ -234,7 +234,7 @@ class MetadataFeed:
     async def _name_snapshot(self) -> FetchMetadataResponse:
         first_offset = self._entries[0].base_offset if self._entries else self._image.version + 1
         for (offset, _), made in reversed(self._snapshots.items()):
-            # One that can be followed up by what is in memory saves making another for each who asks.
+            # A snapshot whose next batch is still in memory serves every node, without encoding another.
             if offset >= first_offset:
                 return self._response(snapshot=await asyncio.shield(made))
         return self._response(snapshot=await self._make_snapshot(self._image))
@@ -256,15 +256,16 @@ class MetadataFeed:
         return await asyncio.shield(made)
 
     async def snapshot_piece(self, request: FetchMetadataSnapshotRequest) -> FetchMetadataSnapshotResponse:
-        """A piece of a snapshot that `fetch` named; SNAPSHOT_NOT_FOUND when it is gone,
-        POSITION_OUT_OF_RANGE.
+        """Return a piece of a snapshot that `fetch` named.
+
+        SNAPSHOT_NOT_FOUND if it is no longer kept, POSITION_OUT_OF_RANGE if the position is not within it.
         """
         made = self._snapshots.get((request.snapshot_offset, request.snapshot_epoch))
         if made is None:
             raise KafkaError(ErrorCode.SNAPSHOT_NOT_FOUND, "That snapshot of the metadata no longer exists.")
         content = (await asyncio.shield(made)).content
         if not 0 <= request.position <= len(content):
-            raise KafkaError(ErrorCode.POSITION_OUT_OF_RANGE, "The snapshot does not reach to that position.")
+            raise KafkaError(ErrorCode.POSITION_OUT_OF_RANGE, "The position is not within the snapshot.")
         stop = request.position + max(0, min(request.max_bytes, MAX_ANSWER_BYTES))
         return FetchMetadataSnapshotResponse(
             snapshot_bytes=len(content), content=content[request.position : stop]

@@ -1,8 +1,8 @@
-"""The metadata of a node that is no voter: fetched from a voter, applied by the same code as a voter's.
+"""Fetches the metadata from a voter, for a node that is not one, and applies them with the code of a voter.
 
-It stands where a voter has its quorum: it tells the same listener of the same commits, and never leads. Any
-voter will do, since what is committed is the same everywhere; another one is asked when this one fails or
-lags. Nothing is kept on disk: a start begins with a snapshot.
+An observer takes the place of a voter's quorum: it passes the same commits to the same listener, and never
+leads. It can fetch from any voter, since committed metadata are the same everywhere, and changes to another
+voter when this one fails or lags. It keeps nothing on disk: a start begins with a snapshot.
 """
 
 import asyncio
@@ -35,17 +35,17 @@ FIRST_BACKOFF_S: Final = 0.05
 MAX_BACKOFF_S: Final = 1.0
 PURPOSE: Final = "metadata"
 
-# An open connection to a voter by its id.
+# Returns an open connection to a voter by its id, for a purpose.
 Connect = Callable[[int, str], Awaitable[PeerClient]]
 
 log = logging.getLogger(__name__)
 
 
 class MetadataObserver:
-    """A member of the quorum that has no vote. All of it runs on the node's event loop."""
+    """A member of the quorum without a vote. Used on the node's event loop only."""
 
     is_leader: Final = False
-    hears_all: Final = False  # what it fetches may be old
+    hears_all: Final = False  # the voter that it fetches from may be behind
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class MetadataObserver:
         chance: random.Random,
         node_id: int = -1,
     ) -> None:
-        """`node_id` is this node, which others may count among the voters: it is not asked."""
+        """`node_id` is this node. A voter's list may contain it, but it is never fetched from."""
         self._node_id = node_id
         self.leader_id = -1
         self.epoch = 0
@@ -69,23 +69,26 @@ class MetadataObserver:
         self._failures = 0
 
     def endpoint_of(self, node_id: int) -> Endpoint | None:
-        """Where a voter serves brokers, as it or another one told."""
+        """Return the address at which a voter serves brokers, as a voter named it; None if it is unknown."""
         return self._voters.get(node_id)
 
     @property
     def image(self) -> MetadataImage:
-        """What was fetched so far."""
+        """The metadata fetched so far."""
         return self._image
 
     def go_on_from(self, image: MetadataImage, voters: Mapping[int, Endpoint]) -> None:
-        """Fetch from here on when `run` is called next; `voters` where they are known better than before."""
+        """Set the image and the voters from which the next call of `run` continues.
+
+        Without `voters`, those known before remain.
+        """
         self._image = image
-        self.leader_id = -1  # whoever led when this node fetched last
+        self.leader_id = -1  # the leader of the last fetch may have changed
         if voters:
             self._voters = dict(voters)
 
     def status(self) -> QuorumStatus:
-        """What this node knows, which is little: progress is the leader's to know."""
+        """Return the leader, its epoch and the end of the image; only the leader knows more."""
         return QuorumStatus(self.leader_id, self.epoch, self._image.version + 1, (), ())
 
     def attach(self, listener: QuorumListener) -> None:
@@ -104,7 +107,7 @@ class MetadataObserver:
         self._is_closed.set()
 
     async def run(self) -> None:
-        """Fetch and apply until `close`; a record that this version does not know ends the node."""
+        """Fetch and apply metadata until `close`; a record that this version does not know ends the node."""
         async with asyncio.TaskGroup() as tasks:
             fetching = tasks.create_task(self._fetch_for_ever())
             await self._is_closed.wait()
@@ -115,7 +118,7 @@ class MetadataObserver:
         untried: list[int] = []
         while True:
             while not self._voters:
-                await asyncio.sleep(MAX_BACKOFF_S)  # another one has to tell where they are
+                await asyncio.sleep(MAX_BACKOFF_S)  # there is no address to fetch from
             if voter_id not in self._voters:
                 untried = untried or self._in_any_order()
                 voter_id = untried.pop()
@@ -125,9 +128,9 @@ class MetadataObserver:
                 self._failures, untried = 0, []
             except KafkaError as error:
                 if error.code is ErrorCode.UNSUPPORTED_VERSION:
-                    raise  # to skip what is not understood would be to lose it
+                    raise  # to skip an unknown record would be to lose a change
                 self._note_failure(voter_id, error)
-                # After one voter is lost the next is asked at once; when all have failed, a little later.
+                # If one voter fails, the next is tried at once; after all have failed, a backoff is first.
                 if not untried:
                     if self._failures > 1:
                         await self._back_off()
@@ -135,7 +138,7 @@ class MetadataObserver:
                 voter_id = -1
 
     def _in_any_order(self, *, last: int = -1) -> list[int]:
-        """Return the voters, to be tried from the end of the list on."""
+        """Return the voters in random order, to be tried from the end of the list; `last` is tried last."""
         others = sorted(self._voters.keys() - {last})
         tried_last = [last] if last in self._voters else []
         return tried_last + self._chance.sample(others, len(others))
@@ -168,9 +171,9 @@ class MetadataObserver:
             if one.node_id != self._node_id
         }
         if response.error_code:
-            # It has no vote any more; of those who have, it knew more than was known here, or less.
+            # It lost its vote or its leader. Its voters may have newer addresses, or some may be missing.
             self._voters |= told
-            raise KafkaError(ErrorCode(response.error_code), f"node {voter_id} refused to send metadata")
+            raise KafkaError(ErrorCode(response.error_code), f"Node {voter_id} rejected a fetch of metadata.")
         if response.epoch >= self.epoch:
             known_id, self.leader_id, self.epoch = self.leader_id, response.leader_id, response.epoch
             if self.leader_id != known_id:
@@ -185,7 +188,7 @@ class MetadataObserver:
     # ---- applying ------------------------------------------------------------------------------------------
 
     async def _apply(self, content: bytes) -> None:
-        """Apply batches one after another; a large one in turns with the loop, and told as a whole."""
+        """Apply batches one after another; a large one takes several turns, but is passed on as a whole."""
         assert self._listener is not None
         position = 0
         while position < len(content):
@@ -219,7 +222,7 @@ class MetadataObserver:
                 FetchMetadataSnapshotResponse,
             )
             if piece.error_code:
-                raise KafkaError(ErrorCode(piece.error_code), "a part of a snapshot was refused")
+                raise KafkaError(ErrorCode(piece.error_code), "The voter rejected a fetch of a snapshot.")
             if not piece.content or piece.snapshot_bytes != named.snapshot_bytes:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A snapshot changed while it was fetched.")
             content += piece.content

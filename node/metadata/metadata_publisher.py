@@ -1,4 +1,4 @@
-"""From the metadata to the node: a new image reaches its configuration, its logs and its groups."""
+"""Applies each new metadata image to this node's configuration, then to its replicas and its other parts."""
 
 import logging
 from collections.abc import Callable
@@ -21,13 +21,13 @@ log = logging.getLogger(__name__)
 
 
 class AppliesMetadata(Protocol):
-    """The replica manager, as far as the metadata concern it."""
+    """The part of the replica manager that follows the metadata."""
 
     def apply(self, image: MetadataImage, changes: MetadataChanges) -> None: ...
 
 
 class MetadataPublisher:
-    """A listener of the metadata runtime. The configuration is applied first: logs are made by it."""
+    """A listener of the metadata runtime. It applies the configuration first, because new logs use it."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class MetadataPublisher:
         self._others = others
 
     def __call__(self, image: MetadataImage, changes: MetadataChanges) -> None:
-        """Act on what changed."""
+        """Apply the changes of a new image."""
         if self._concerns_this_broker(changes):
             self._apply_config(image)
         self._replicas.apply(image, changes)
@@ -62,14 +62,14 @@ class MetadataPublisher:
 
 
 def dynamic_config(config: BrokerConfig, image: MetadataImage) -> BrokerConfig:
-    """The configuration of a node under what the metadata change of it."""
+    """Return the configuration of a node with the dynamic settings of the metadata applied."""
     return config.with_dynamic(image.configs.broker(None), image.configs.broker(config.node_id))
 
 
 def controller_config(config: BrokerConfig, login_key: bytes = b"") -> ControllerConfig:
-    """Return what the controller needs to know of the configuration.
+    """Return the settings of the controller from the configuration of its node.
 
-    Salts of the first users are made of `login_key`, which is the cluster's and secret.
+    The salts of the first users are derived from `login_key`, a secret of the cluster.
     """
     controllers = next((one.name for one in config.controller_listeners), "CONTROLLER")
     return ControllerConfig(
@@ -96,5 +96,5 @@ def controller_config(config: BrokerConfig, login_key: bytes = b"") -> Controlle
 
 
 def log_config_of(config: BrokerConfig, image: MetadataImage, topic: str) -> LogConfig:
-    """The settings of a topic's logs on a node with this configuration."""
+    """Return the settings of a topic's logs on a node with this configuration."""
     return LogConfig.from_configs(image.configs.topic(topic), config.values)

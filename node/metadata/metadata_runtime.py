@@ -1,10 +1,10 @@
-"""The metadata of this node: commands in, committed images out.
+"""The metadata of this node: submits commands to the controller, and publishes committed images to listeners.
 
-A command is decided where the quorum is led: here, or on the node to which it is sent. Its reply names the
-offset at which its records stand, and `submit` returns when the image of this node has reached that and was
-published to the listeners of this node. So whoever was told that a topic exists finds it here. While leaders
-change, or answers are lost, it is sent again with the same id, by which the next leader knows whether it was
-carried out.
+The leader of the quorum decides a command: this node, or another one to which the command is sent. Its reply
+has the offset of its last record. `submit` returns when this node's image has reached that offset and has
+been published to the listeners, so a client that received the reply finds the change on this node. If the
+leader changes or the answer is lost, the command is sent again with the same id, by which the next leader
+recognizes a command that was carried out already.
 """
 
 import asyncio
@@ -78,16 +78,16 @@ from ottla.node.metadata.encoded_answers import EncodedAnswers
 from ottla.node.metadata.suspected_brokers import SuspectedBrokers
 from ottla.node.work.pause import waits_at_most
 
-# Who acts on committed metadata: (image, what changed since the image before).
+# Acts on committed metadata: called with the image and its changes since the previous image.
 Listener = Callable[[MetadataImage, MetadataChanges], None]
 
 DEFAULT_TIMEOUT_MS: Final = 30_000  # as request.timeout.ms of Apache Kafka's clients
-TICK_S: Final = 0.1  # how often the controller looks at what time alone changes
-LOOK_S: Final = 0.5  # how often another node looks who the controller is, which it is told of
-# What a voter may take to dial a new leader to which it has no connection, before that counts as broken.
+TICK_S: Final = 0.1  # how often the controller does the work that is due by time
+LOOK_S: Final = 0.5  # how often another node checks for a new controller, beside the quorum's notices
+# The time for a voter to connect to a new leader before its connection counts as lost.
 FIRST_DIAL_S: Final = 0.5
 MAX_BACKOFF_S: Final = 0.5
-# After these nobody knows whether the command was carried out, or it was not: it is sent again.
+# A command that failed with one of these errors was not carried out, or may have been: it is sent again.
 _RETRIED: Final = frozenset(
     {ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT}
 )
@@ -96,7 +96,7 @@ log = logging.getLogger(__name__)
 
 
 class MetadataRuntime:
-    """All of its methods run on the event loop of the node."""
+    """The committed image of this node, its listeners and its commands. Used on the node's event loop."""
 
     def __init__(
         self,
@@ -116,8 +116,9 @@ class MetadataRuntime:
         before_image: Callable[[MetadataImage], None] = lambda image: None,
         take_mutations: TakeMutations | None = None,
     ) -> None:
-        """`before_image` gets each image before anybody sees it, so that clients are judged by its ACLs.
-        `take_mutations` counts for the quotas of clients what this node decides while it leads.
+        """`before_image` is called with each image before it is published, so that its ACLs apply first.
+
+        `take_mutations` counts the mutations that this node decides as the controller for clients' quotas.
         """
         self._quorum = quorum
         self._controller = ControllerRuntime(
@@ -125,7 +126,7 @@ class MetadataRuntime:
         )
         self._image = image
         self._sender = sender
-        self._voters = voters  # whom to ask who leads, where that is not known
+        self._voters = voters  # the nodes to ask while the leader is unknown
         self._chance = chance if chance is not None else random.Random(0)
         self._request_timeout_s = request_timeout_ms / 1000
         self._retry_backoff_s = retry_backoff_ms / 1000
@@ -136,14 +137,14 @@ class MetadataRuntime:
         self._commit_listeners: list[Callable[[MetadataBatch | None, MetadataImage], None]] = []
         self._awaited: list[tuple[int, int, Future[None]]] = []  # a heap by offset
         self._awaited_count = 0
-        self._new_leader = asyncio.Event()  # set, and replaced, when a leader of the quorum is known anew
+        self._new_leader = asyncio.Event()  # set and replaced when the quorum has a new leader
         self.encoded_answers = encoded_answers or EncodedAnswers()
-        self.encoded_versions = EncodedAnswers()  # of ApiVersions: one for each of its versions
+        self.encoded_versions = EncodedAnswers()  # responses of ApiVersions, one for each version
         self.broker_epoch = -1  # until this broker is registered
         self.broker_id = broker_id
         self._is_connected = is_connected
-        self._gone: dict[int, int] = {}  # brokers whose process is known to have ended, by their epochs
-        self._lost_at_s: dict[int, float] = {}  # brokers whose last connection to this node ended
+        self._gone: dict[int, int] = {}  # brokers whose process has ended, with their broker epochs
+        self._lost_at_s: dict[int, float] = {}  # brokers whose last connection to this node ended, and when
         self._known_controller = -1
         self._controller_listeners: list[Callable[[], None]] = []
         self._ticks_now = asyncio.Event()
@@ -151,17 +152,17 @@ class MetadataRuntime:
 
     @property
     def image(self) -> MetadataImage:
-        """The committed metadata, as all listeners know it."""
+        """The committed image that was last published."""
         return self._image
 
     @property
     def committed_image(self) -> MetadataImage:
-        """The same, under the name by which the quorum asks for it."""
+        """The committed image, by the quorum's name for it."""
         return self._image
 
     @property
     def is_controller(self) -> bool:
-        """Whether this node leads the metadata quorum."""
+        """True while this node leads the metadata quorum."""
         return self._quorum.is_leader
 
     @property
@@ -171,11 +172,11 @@ class MetadataRuntime:
 
     @property
     def controller_epoch(self) -> int:
-        """The reign of that node."""
+        """The epoch of that leader."""
         return self._quorum.epoch
 
     def quorum_status(self) -> QuorumStatus:
-        """Voters and observers as this node knows them; the leader knows most."""
+        """Return the voters and observers as this node knows them; only the leader knows their progress."""
         status = self._quorum.status()
         if not self._quorum.is_leader:
             return status
@@ -183,12 +184,12 @@ class MetadataRuntime:
         return status._replace(observers=(*status.observers, *self._controller.observers(members)))
 
     def controller_state(self) -> Mapping[str, object] | None:
-        """What this node knows as the controller and no log has; None unless it leads."""
+        """Return the controller's state that no log has; None unless this node leads."""
         return self._controller.state() if self._quorum.is_leader else None
 
     @property
     def commit_times(self) -> LatencyHistogram:
-        """How long what this node decided as the controller took to be committed."""
+        """The times from a decision of this node, as the controller, to its commit."""
         return self._controller.commit_times
 
     def add_listener(self, listener: Listener) -> None:
@@ -196,19 +197,19 @@ class MetadataRuntime:
         self._listeners.append(listener)
 
     def add_controller_listener(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when another node leads the quorum, or nobody is known to."""
+        """Call `listener` when the quorum has another leader, or no known one."""
         self._controller_listeners.append(listener)
 
     def add_commit_listener(self, listener: Callable[[MetadataBatch | None, MetadataImage], None]) -> None:
-        """Call `listener` with each committed batch and its image; without a batch after a jump."""
+        """Call `listener` with each committed batch and its image; without a batch after a snapshot."""
         self._commit_listeners.append(listener)
 
     def reconfigure(self, config: ControllerConfig) -> None:
-        """Decide by other settings from now on."""
+        """Use other settings of the controller from now on."""
         self._controller.reconfigure(config)
 
     async def run(self) -> None:
-        """Keep the quorum at work until `close`; its failure is the node's."""
+        """Run the quorum and the ticks of the controller until `close`; an error is fatal to the node."""
         async with asyncio.TaskGroup() as tasks:
             ticking = tasks.create_task(self._tick_for_ever())
             try:
@@ -230,24 +231,27 @@ class MetadataRuntime:
                     self.tick()
                 except KafkaError as error:
                     log.warning(
-                        "The controller could not do work that is due, and tries again soon: %s", error
+                        "The controller could not do the work that is due, and will try again soon: %s", error
                     )
 
     def tick(self) -> None:
-        """Decide what is due as time goes by, as `run` does all the time while this node leads."""
+        """Do the work that is due by time, as `run` does regularly while this node leads."""
         self._controller.tick()
 
     def close(self) -> None:
-        """Finish what was begun, then let `run` return."""
+        """Finish appended batches and let `run` return."""
         self._quorum.close()
 
     def peer_lost(self, broker_id: int) -> None:
-        """The last connection of that broker to this node ended; the controller is told, if it is here."""
+        """Report to the controller that a broker's last connection to this node ended.
+
+        While another node leads, the time is kept until this node leads.
+        """
         broker = self._image.brokers.get(broker_id)
         if broker is None:
             return
         if not self._quorum.is_leader:
-            # Should this node come to lead, it need not wait for that broker's whole session.
+            # As the leader, this node need not wait for the broker's whole session.
             self._lost_at_s[broker_id] = get_running_loop().time()
             return
         try:
@@ -258,7 +262,10 @@ class MetadataRuntime:
             log.info("The lost connection of broker %d is ignored: %s", broker_id, error)
 
     def peer_is_gone(self, broker_id: int, broker_epoch: int) -> None:
-        """Where that process of a broker listened nobody does: it need not be waited for."""
+        """Report to the controller that a broker's process has ended: its port refuses connections.
+
+        While another node leads, the report is kept until this node leads.
+        """
         if not self._quorum.is_leader:
             self._gone[broker_id] = broker_epoch
             return
@@ -268,7 +275,7 @@ class MetadataRuntime:
             )
             self._controller.tick()
         except KafkaError as error:
-            log.info("The controller could not be told now that broker %d has stopped: %s", broker_id, error)
+            log.info("The end of broker %d could not be reported to the controller: %s", broker_id, error)
 
     # ---- commands --------------------------------------------------------------------------------------
 
@@ -355,11 +362,11 @@ class MetadataRuntime:
     async def submit(
         self, command: Command, timeout_ms: int = DEFAULT_TIMEOUT_MS, client: Asker | None = None
     ) -> Reply:
-        """Decide, commit and publish, wherever the controller is.
+        """Submit a command to the controller, and return its reply once this node has published the change.
 
-        `client` is who asked for it, and must have the right to; None where this node does it of itself.
-        KafkaError if the whole command is refused; NOT_CONTROLLER or REQUEST_TIMED_OUT if nobody could decide
-        it in time, and then it may or may not be carried out.
+        `client` is the client that asked for the command, and must be authorized for it; None if this node
+        itself did. KafkaError if the whole command is rejected. After NOT_CONTROLLER or REQUEST_TIMED_OUT,
+        when no controller answered in time, the command may or may not be carried out.
         """
         loop = get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
@@ -395,14 +402,15 @@ class MetadataRuntime:
                 backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
 
     def _tell_new_leader(self) -> None:
-        """Commands that wait to be sent again wait no longer: a heartbeat that comes late is none."""
+        """End the backoff of commands that wait to be sent again: a heartbeat must not be late."""
         self._new_leader.set()
         self._new_leader = asyncio.Event()
 
     def _whom_to_ask(self, asked_last: Leader) -> Leader:
-        """The leader, as far as that is known; else, as of epoch -1, another voter than before, who may know.
+        """Return the known leader, or else another voter than the last one asked, with epoch -1: it may know.
 
-        Whoever was not asked as the leader of this epoch may well have come to lead it since.
+        A leader that rejected a command in this epoch is not asked again in it; any other node is, since it
+        may have become the leader meanwhile.
         """
         known = Leader(self._quorum.epoch, self._quorum.leader_id)
         if self._sender is not None and self._sender.hint.epoch > known.epoch:
@@ -429,7 +437,7 @@ class MetadataRuntime:
     async def decide(
         self, command: Command, request: RequestId | None, client: Asker | None = None
     ) -> Decided:
-        """Decide what a peer asks, for itself or for a client; NOT_CONTROLLER unless this node leads."""
+        """Decide the command of a peer, for itself or for a client; NOT_CONTROLLER unless this node leads."""
         return await self._controller.decide(command, request, client)
 
     async def _wait_for(self, offset: int, deadline: float) -> None:
@@ -446,10 +454,10 @@ class MetadataRuntime:
                 ErrorCode.REQUEST_TIMED_OUT, "The change was made, but this node has not received it yet."
             ) from None
 
-    # ---- what the quorum tells -------------------------------------------------------------------------
+    # ---- events of the quorum --------------------------------------------------------------------------
 
     def handle_commit(self, batch: MetadataBatch, image: MetadataImage, changes: MetadataChanges) -> None:
-        """Publish the next image, then answer who waits for it."""
+        """Publish a committed image, then let the command of its batch return."""
         committed = self._controller.handle_commit(batch, image)
         for listener in self._commit_listeners:
             listener(batch, image)
@@ -458,21 +466,21 @@ class MetadataRuntime:
             committed.set_result(None)
 
     def handle_snapshot(self, image: MetadataImage, changes: MetadataChanges) -> None:
-        """Publish what this node missed in one go."""
+        """Publish the image of a snapshot, which is ahead by any number of batches."""
         self._controller.handle_jump(image)
         for listener in self._commit_listeners:
             listener(None, image)
         self._publish(image, changes)
 
     def handle_leader_change(self) -> None:
-        """Look who the controller is now."""
+        """Check for a new controller at once."""
         self._ticks_now.set()
 
     def handle_leadership(self, epoch: int) -> None:
-        """Decide from what is committed."""
+        """Begin to decide commands; brokers that lost their connection to this node may have ended."""
         self._ticks_now.set()
         self._tell_new_leader()
-        # Voters hear of the new leader at once, so one that has no connection here will make one now.
+        # Voters learn of the new leader at once, so a voter without a connection to this node makes one now.
         dialling_until_s = get_running_loop().time() + FIRST_DIAL_S
         lost_at_s = dict.fromkeys(self._voters(), dialling_until_s) | self._lost_at_s
         self._lost_at_s = {}
@@ -489,11 +497,11 @@ class MetadataRuntime:
                 self.peer_is_gone(broker_id, broker_epoch)
 
     def handle_resignation(self, detail: str) -> None:
-        """The commands under way here fail; `submit` and their senders ask the next leader."""
+        """Fail the commands that are not committed; `submit` and other nodes send them to the next leader."""
         self._controller.resign(detail)
 
     def handle_peer_link(self, node_id: int, *, is_up: bool) -> None:
-        """A voter that nobody here can talk to is most likely dead, and a broker that leads partitions."""
+        """Report a voter as a lost broker if no connection to it is left: its process has probably ended."""
         if is_up:
             self._lost_at_s.pop(node_id, None)
         elif not self._is_connected(node_id):
@@ -513,7 +521,10 @@ class MetadataRuntime:
 
 
 def _told(error: KafkaError) -> KafkaError:
-    """What whoever waited is told when time is up: a lost connection among nodes is not the client's."""
+    """Return the error for the caller: NETWORK_EXCEPTION becomes REQUEST_TIMED_OUT.
+
+    A connection between nodes was lost, not that of the client.
+    """
     if error.code is ErrorCode.NETWORK_EXCEPTION:
         return KafkaError(ErrorCode.REQUEST_TIMED_OUT, error.detail)
     return error

@@ -1,4 +1,4 @@
-"""Producer ids that nobody else has: taken from the controller in blocks, given out one by one."""
+"""Hands out unique producer ids, from blocks that the controller allocates to this broker."""
 
 from asyncio import Future, get_running_loop, shield
 
@@ -7,7 +7,7 @@ from ottla.node.metadata.metadata_runtime import MetadataRuntime
 
 
 class ProducerIds:
-    """The block of this broker. Lives on the event loop."""
+    """The block of this broker. Used on the event loop only."""
 
     def __init__(self, metadata: MetadataRuntime) -> None:
         self._metadata = metadata
@@ -15,7 +15,10 @@ class ProducerIds:
         self._taking: Future[None] | None = None
 
     async def next(self) -> int:
-        """A producer id that nobody has; one commit serves a block of them, however many ask at once."""
+        """Return an unused producer id.
+
+        If the block is used up, one of the concurrent calls allocates the next block and the others wait.
+        """
         while not self._block:
             if self._taking is None:
                 self._taking = get_running_loop().create_future()
@@ -25,7 +28,7 @@ class ProducerIds:
                     taking, self._taking = self._taking, None
                     taking.set_result(None)
             else:
-                await shield(self._taking)  # one that is cancelled must not end it for the others
+                await shield(self._taking)  # a cancelled call must not cancel the future of the others
         first, self._block = self._block[0], self._block[1:]
         return first
 

@@ -1,8 +1,8 @@
-"""Since when this node has no contact to a leader of the metadata quorum: the one place that knows.
+"""The time of this node's last contact with a leader of the metadata quorum. No other module keeps it.
 
-Contact is a registration or heartbeat that a leader accepted: it proves that somebody leads, with a majority,
-and that the metadata of this node are as new as that. What the node shows after a silence of
-`broker.session.timeout.ms` is old: others may lead, and may have changed anything. Pure: time is an argument.
+Contact is a registration or a heartbeat that a leader accepted. It proves that a controller leads with a
+majority. Without contact for `broker.session.timeout.ms` the node is cut off: another controller may lead and
+may have changed anything, so the metadata that this node shows may be old. Pure: time is an argument.
 """
 
 from typing import NamedTuple
@@ -14,28 +14,28 @@ class _Moment(NamedTuple):
 
 
 class QuorumContact:
-    """Written on the node's loop; may be read in any thread, since each write replaces the whole moment."""
+    """The last contact, written on the node's loop and read in any thread: a write replaces it as a whole."""
 
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s
         self._last: _Moment | None = None
 
     def begin(self, now_s: float, wall_ms: int) -> None:
-        """The node starts: from now on it looks for a leader."""
+        """Count the silence from the start of the node, unless a leader has answered already."""
         if self._last is None:
             self._last = _Moment(now_s, wall_ms)
 
     def heard(self, sent_s: float, now_s: float, wall_ms: int) -> None:
-        """A leader accepted what was sent at `sent_s`; `wall_ms` is the wall clock's time of `now_s`."""
+        """Record that a leader accepted a request of `sent_s`; `wall_ms` is the wall clock at `now_s`."""
         self._last = _Moment(sent_s, wall_ms - round((now_s - sent_s) * 1000))
 
     @property
     def ends_at_s(self) -> float:
-        """When this node counts as cut off, unless it hears from a leader before."""
-        assert self._last is not None, "nobody has begun"
+        """The time at which this node counts as cut off if no leader answers it before."""
+        assert self._last is not None, "the node has not begun"
         return self._last.at_s + self.limit_s
 
     def cut_off_since_ms(self, now_s: float) -> int | None:
-        """The wall clock's time of the last contact, or of the start, if that was too long ago; else None."""
+        """Return the wall clock's time of the last contact (or start) if this node is cut off, else None."""
         last = self._last
         return None if last is None or now_s < last.at_s + self.limit_s else last.wall_ms

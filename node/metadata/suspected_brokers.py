@@ -1,17 +1,18 @@
 """Brokers whose connections to this node have ended while the metadata still name them as leaders.
 
-A client whose leader breaks off asks at once who leads now, and that is sooner than an election. If it were
-told of the dead one it would look again only when a timer ends (librdkafka's is a second). So whoever asks
-for what a suspected broker leads waits a little for the metadata to change, and hears then that there is no
-leader if the broker's port refuses connections.
+A client whose connection to a leader ends requests metadata at once, before an election can be over. If the
+response named the dead leader, the client would ask again only after a timer (a second in librdkafka). So a
+request for partitions of a suspected broker waits a little for the metadata to change. If they do not, and
+the broker's port refuses connections, the response says that these partitions have no leader.
 
-So does a client that reaches the next leader before the metadata do, with records, or with a leader epoch
-that they do not have yet: the error would cost it its backoff, of librdkafka half a second.
+A client may also reach the next leader before the metadata do: with records, or with a leader epoch that the
+metadata do not have yet. Its request waits as well, because an error would cost it its backoff (half a second
+in librdkafka).
 
-Two things are true for a moment after the metadata know of a broker's end. Partitions may have no leader
-until another broker is heard of: who asks for them waits, too. And answers go on to name the broker.
-librdkafka ends its thread of one that is not named any more, and with it the hand-over of a partition to the
-new leader that the same answer names; it looks again a second later.
+Two more rules hold for a moment after the metadata know that a broker failed. Partitions may have no leader
+until another broker is known to be up, so requests for them wait, too. And responses still name the failed
+broker: librdkafka ends its thread of a broker that is no longer named, and with it the hand-over of a
+partition to the new leader that the same response names; it would look again a second later.
 """
 
 import asyncio
@@ -23,18 +24,18 @@ from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import MetadataImage
 from ottla.metadata_raft.records import NO_LEADER
 
-WAIT_S: Final = 0.4  # for the metadata; an election takes a third of it unless the controller fell, too
-GONE_S: Final = 3.0  # until a broker that is gone is told as a leader again, should nobody be elected
-TURNS: Final = 2  # after which a transport has told of its end
-MOST_LOOKED_FOR: Final = 4  # leaders of one request
-LOOK_S: Final = 0.02  # for which leaders are waited for
-LOOK_PAUSE_S: Final = 0.05  # between two looks
-LEAST_WAIT_S: Final = 0.002  # more than by which a timer may be early
-NAMED_S: Final = 1.0  # for which a broker that has fallen is still named
+WAIT_S: Final = 0.4  # for the metadata; an election takes a third of it unless the controller failed, too
+GONE_S: Final = 3.0  # until a broker that is gone is named as a leader again, if no other is elected
+TURNS: Final = 2  # of the loop, after which a transport has reported its end
+MOST_LOOKED_FOR: Final = 4  # leaders that are probed for one request
+LOOK_S: Final = 0.02  # the time that leaders have to answer a probe
+LOOK_PAUSE_S: Final = 0.05  # between two probes
+LEAST_WAIT_S: Final = 0.002  # longer than a timer may be early
+NAMED_S: Final = 1.0  # for which responses still name a failed broker
 
 
 class SuspectedBrokers:
-    """The suspected brokers, on the loop of the node; false while there are none."""
+    """The brokers that are suspected, gone or failed; false if there are none. Used on the node's loop."""
 
     __slots__ = (
         "_behind",
@@ -49,41 +50,42 @@ class SuspectedBrokers:
     )
 
     def __init__(self) -> None:
-        # By the loop's clock: until when is waited for a broker, and until when one is called gone.
-        self._suspected: dict[int, float] = {}
-        self._gone: dict[int, float] = {}
-        self._fallen: dict[int, float] = {}  # until when they are named
-        self._led_until_s = 0.0  # until when is waited for leaders of partitions that have none
-        self._up: set[int] = set()  # as the metadata knew them last
-        self._changed = asyncio.Event()  # set, and replaced, when somebody is trusted or the metadata changed
+        # Times, by the loop's clock.
+        self._suspected: dict[int, float] = {}  # until which requests wait for these brokers
+        self._gone: dict[int, float] = {}  # until which these brokers count as gone
+        self._fallen: dict[int, float] = {}  # until which responses still name these brokers
+        self._led_until_s = 0.0  # until which requests wait for partitions without a leader
+        self._up: set[int] = set()  # brokers that were up in the last image
+        self._changed = asyncio.Event()  # set and replaced when a broker is trusted or the metadata changed
         self._look: Callable[[int], Awaitable[object]] | None = None
         self._next_look_s = 0.0
-        self._behind = 0  # who waits for any change of the metadata
+        self._behind = 0  # requests that wait for any change of the metadata
 
     def __bool__(self) -> bool:
         return bool(self._suspected or self._gone or self._fallen)
 
     def suspect(self, broker_id: int) -> None:
-        """Let those wait who ask for what this broker leads: a connection to it has ended."""
+        """Suspect a broker because a connection to it has ended: requests for its partitions wait."""
         if broker_id not in self._suspected:
             self._suspected[broker_id] = asyncio.get_running_loop().time() + WAIT_S
 
     def is_gone(self, broker_id: int) -> None:
-        """Take notice that nobody listens any more where a suspected broker did."""
+        """Record that the port of a suspected broker refuses connections."""
         if broker_id in self._suspected:
             self._gone[broker_id] = asyncio.get_running_loop().time() + GONE_S
 
     def look_by(self, look: Callable[[int], Awaitable[object]]) -> None:
-        """Have `look` ask a broker for a sign of life, and suspect it if its connection ends instead."""
+        """Set the function that probes a broker, and suspects it if its connection ends instead."""
         self._look = look
 
     async def hear(self, leaders: Callable[[], Collection[int]]) -> None:
-        """Notice leaders that fell a moment before a request for metadata, which names these `leaders`.
+        """Detect leaders that failed a moment before a metadata request whose response would name `leaders`.
 
-        A client whose leader is killed may ask within a millisecond, and franz-go then asks again after 5 s.
-        The ends of connections that came in the same turn of the loop are handled first. A dying process
-        closes its sockets one by one, though, the newest first, and its clients may run meanwhile: their
-        connections end before ours. So the leaders are asked for a sign of life, at most once in a while.
+        A client whose leader is killed may send the request within a millisecond; after a response with the
+        dead leader franz-go asks again only after 5 s. Connections that ended in the same turn of the loop
+        are handled first. But a dying process closes its sockets one by one, the newest first, and clients
+        run meanwhile, so their connections may end before those of this node. Therefore the leaders are
+        probed, at most once in `LOOK_PAUSE_S`.
         """
         for _ in range(TURNS):
             await asyncio.sleep(0)
@@ -97,12 +99,12 @@ class SuspectedBrokers:
                     await self._look(broker_id)
 
     def trust(self, broker_id: int) -> None:
-        """Suspect a broker no longer: it has a connection to this node, or its port answers."""
+        """Stop suspecting a broker: it has a connection to this node, or its port answers."""
         if (self._suspected.pop(broker_id, None), self._gone.pop(broker_id, None)) != (None, None):
             self._wake()
 
     def meet_metadata(self, image: MetadataImage, changes: MetadataChanges) -> None:
-        """Follow the metadata, which know of a broker's end, or that it registered anew, now."""
+        """Apply the changed brokers of a new image: the metadata replace the suspicion of each."""
         for broker_id in changes.brokers:
             broker = image.brokers.get(broker_id)
             if broker is not None and not broker.fenced:
@@ -125,13 +127,13 @@ class SuspectedBrokers:
         loop.call_later(NAMED_S, self.fallen)
 
     def fallen(self) -> Collection[int]:
-        """Return the brokers that are to be named though the metadata know of their end."""
+        """Return the failed brokers that responses still name."""
         now = asyncio.get_running_loop().time()
         self._fallen = {broker_id: until_s for broker_id, until_s in self._fallen.items() if now < until_s}
         return self._fallen
 
     def gone(self) -> Collection[int]:
-        """Return the brokers that are to be told as no leaders: their ports refuse connections."""
+        """Return the brokers that responses do not name as leaders: their ports refuse connections."""
         now = asyncio.get_running_loop().time()
         for broker_id, until_s in list(self._gone.items()):
             if now >= until_s:
@@ -139,18 +141,19 @@ class SuspectedBrokers:
         return self._gone
 
     async def wait_while(self, concerns: Callable[[Collection[int]], bool]) -> None:
-        """Return when what is asked for `concerns` none of the suspected brokers, or they were waited for.
+        """Wait until a request concerns no suspected broker, or until the time for waiting is over.
 
-        NO_LEADER is among them where partitions may be without a leader for a moment.
+        `concerns` returns True if the request concerns one of the given brokers. NO_LEADER is among them
+        while partitions may be without a leader for a moment.
         """
         while (wait_s := self.wait_s(concerns)) > 0:
-            # Not by a timer that wakes all: a loop that counts in milliseconds may be a little early.
+            # No shared timer: a loop that counts in milliseconds may fire it a little early.
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s + LEAST_WAIT_S):
                     await self._changed.wait()
 
     async def wait_for_metadata(self, is_behind: Callable[[], bool], most_s: float = WAIT_S) -> None:
-        """Return when the metadata know what a client knows, or were waited for; `most_s` bounds that."""
+        """Wait while the metadata are behind what a client knows, for at most `most_s` and `WAIT_S`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + min(most_s, WAIT_S)
         self._behind += 1
@@ -163,7 +166,7 @@ class SuspectedBrokers:
             self._behind -= 1
 
     def wait_s(self, concerns: Callable[[Collection[int]], bool]) -> float:
-        """Return for how long `wait_while` would wait, at first, if nothing changed; 0 if not at all."""
+        """Return how long `wait_while` would wait for the first of the brokers at most; 0 if it would not."""
         now = asyncio.get_running_loop().time()
         untils_s = {**self._suspected, NO_LEADER: self._led_until_s}
         waited_for = {one: until_s for one, until_s in untils_s.items() if now < until_s}

@@ -1,4 +1,4 @@
-"""Topics that come into being because somebody needs them: auto-created and internal ones."""
+"""Makes the commands that create internal and auto-created topics."""
 
 import uuid
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 
 def random_uuid(unique: Callable[[int], bytes]) -> bytes:
-    """A fresh id whose text does not begin with '-', which tools would take for an option."""
+    """Return a random id whose text does not begin with '-', which tools would take for an option."""
     while True:
         made = uuid.UUID(bytes=unique(16), version=4).bytes
         if made[0] >> 2 != 62:  # what base64url writes as '-'
@@ -27,7 +27,7 @@ def auto_created(
     unique: Callable[[int], bytes],
     payer: MutationPayer | None = None,
 ) -> CreateTopics:
-    """The command that creates the topics that a client, for whose quota they count, asked for by name."""
+    """Return the command that creates these topics; they count for the mutation quota of `payer`."""
     topics = [_auto_created(name, image, config, unique) for name in names]
     return CreateTopics(topics=topics, payer=payer or MutationPayer())
 
@@ -47,7 +47,7 @@ def _auto_created(
 
 
 def offsets_topic(image: MetadataImage, config: BrokerConfig, unique: Callable[[int], bytes]) -> NewTopic:
-    """`__consumer_offsets` as `offsets.topic.*` want it, with at most a replica for each node."""
+    """Return `__consumer_offsets` by the settings `offsets.topic.*`, with at most one replica per node."""
     return NewTopic(
         name=OFFSETS_TOPIC,
         topic_id=random_uuid(unique),
@@ -56,7 +56,7 @@ def offsets_topic(image: MetadataImage, config: BrokerConfig, unique: Callable[[
         configs=[
             NewTopicConfig(name="cleanup.policy", value="compact"),
             NewTopicConfig(name="segment.bytes", value=str(config.offsets_topic_segment_bytes)),
-            # The codec of offsets.topic.compression.codec is the coordinator's, batch by batch.
+            # The coordinator compresses each batch with offsets.topic.compression.codec.
             NewTopicConfig(name="compression.type", value="producer"),
         ],
     )
@@ -65,8 +65,9 @@ def offsets_topic(image: MetadataImage, config: BrokerConfig, unique: Callable[[
 def transactions_topic(
     image: MetadataImage, config: BrokerConfig, unique: Callable[[int], bytes]
 ) -> NewTopic:
-    """`__transaction_state` as `transaction.state.log.*` want it, with at most a replica for each node, and
-    no more of them to be in sync than there are.
+    """Return `__transaction_state` by the settings `transaction.state.log.*`.
+
+    It has at most one replica on each node, and a `min.insync.replicas` of at most its replicas.
     """
     replicas = _replicas_of(config.transaction_state_log_replication_factor, image, config)
     return NewTopic(
@@ -81,15 +82,16 @@ def transactions_topic(
                 name="min.insync.replicas", value=str(min(config.transaction_state_log_min_isr, replicas))
             ),
             NewTopicConfig(name="segment.bytes", value=str(config.transaction_state_log_segment_bytes)),
-            # A transaction that was committed must not be forgotten to have a leader sooner.
+            # An unclean leader could lose a committed transaction.
             NewTopicConfig(name="unclean.leader.election.enable", value="false"),
         ],
     )
 
 
 def share_state_topic(image: MetadataImage, config: BrokerConfig, unique: Callable[[int], bytes]) -> NewTopic:
-    """`__share_group_state` as `share.coordinator.state.topic.*` want it, with at most a replica for each
-    node, and no more of them to be in sync than there are.
+    """Return `__share_group_state` by the settings `share.coordinator.state.topic.*`.
+
+    It has at most one replica on each node, and a `min.insync.replicas` of at most its replicas.
     """
     replicas = _replicas_of(config.share_coordinator_state_topic_replication_factor, image, config)
     min_isr = min(config.share_coordinator_state_topic_min_isr, replicas)
@@ -99,10 +101,10 @@ def share_state_topic(image: MetadataImage, config: BrokerConfig, unique: Callab
         num_partitions=config.share_coordinator_state_topic_num_partitions,
         replication_factor=replicas,
         configs=[
-            # Its coordinator cuts it off where all is redundant that was said before; nothing else may go.
+            # Only its coordinator deletes records: those before the first that is not redundant.
             NewTopicConfig(name="cleanup.policy", value="delete"),
             NewTopicConfig(name="retention.ms", value="-1"),
-            # The codec is the coordinator's, batch by batch.
+            # The coordinator chooses the codec of each batch.
             NewTopicConfig(name="compression.type", value="producer"),
             NewTopicConfig(
                 name="segment.bytes", value=str(config.share_coordinator_state_topic_segment_bytes)
@@ -113,7 +115,7 @@ def share_state_topic(image: MetadataImage, config: BrokerConfig, unique: Callab
 
 
 def dead_letter_topic(name: str, unique: Callable[[int], bytes]) -> NewTopic:
-    """A topic for dead letters of share groups (KIP-1191), with the defaults for partitions and replicas."""
+    """Return a topic for dead letters of share groups (KIP-1191), with the default number of partitions."""
     return NewTopic(
         name=name,
         topic_id=random_uuid(unique),
@@ -127,10 +129,11 @@ def dead_letter_topic(name: str, unique: Callable[[int], bytes]) -> NewTopic:
 
 
 def _replicas_of(wanted: int, image: MetadataImage, config: BrokerConfig) -> int:
-    """Apache Kafka refuses to create an internal topic while there are fewer brokers than the replicas that
-    are `wanted`, by default 3; then a node without configuration could never serve a group. So a small
-    cluster has fewer replicas; but brokers that are known and not up yet are waited for, or a cluster that
-    starts would have too few for ever.
+    """Return the replication factor of an internal topic: `wanted`, but at most the number of nodes.
+
+    Apache Kafka does not create an internal topic while there are fewer brokers than its replicas, by default
+    3; a single node without configuration could then never serve a group. Nodes that are known but not up yet
+    count, or the topics of a starting cluster would have too few replicas for ever.
     """
     voters = len(image.voters) or len(config.controller_quorum_voters)
     return max(1, min(wanted, max(len(image.brokers), voters)))

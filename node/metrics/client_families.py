@@ -1,4 +1,4 @@
-"""Metrics that clients pushed (KIP-714), and what became of their pushes."""
+"""Families of the metrics that clients pushed (KIP-714), and of the results of their pushes."""
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
@@ -15,7 +15,7 @@ _HISTOGRAMS: Final = "ottla_client_metric_histogram"
 
 
 def client_families(reading: ClientMetricsReading) -> list[Family]:
-    """Return the series of all clients by their type, and how many there are."""
+    """Return the families of all clients' series by type, and those that count clients, series and pushes."""
     return [
         gauge(
             _GAUGES,
@@ -24,12 +24,12 @@ def client_families(reading: ClientMetricsReading) -> list[Family]:
         ),
         counter(
             _COUNTERS,
-            "Counters that clients pushed, by client and metric, summed since the client is known.",
+            "Counters that clients pushed, by client and metric, summed since the client's first push.",
             _rows(reading.clients, PointKind.COUNTER),
         ),
         Family(
             _HISTOGRAMS,
-            "Histograms that clients pushed, by client and metric, summed since the client is known.",
+            "Histograms that clients pushed, by client and metric, summed since the client's first push.",
             "histogram",
             _histograms(reading.clients),
         ),

@@ -1,7 +1,7 @@
-"""The controller, the quorum, and what kafka_exporter and kminion tell of topics and brokers.
+"""Families of the controller and the quorum; topics and brokers by the names of kafka_exporter and kminion.
 
-What is so of the cluster as a whole is told by one node, its controller; what is so of a partition by its
-leader. So sums over all nodes are right, which they are not with Apache Kafka's controllers.
+Facts of the whole cluster are reported by one node, its controller, and facts of a partition by its leader.
+So sums over all nodes are right, unlike those over Apache Kafka's controllers.
 """
 
 from collections import defaultdict
@@ -26,20 +26,20 @@ from ottla.node.metrics.family import (
 )
 from ottla.node.metrics.readings import PartitionReading, QuorumReading
 
-CLUSTER_VERSION: Final = "4.3"  # whose protocol is spoken
+CLUSTER_VERSION: Final = "4.3"  # of Apache Kafka, whose protocol the cluster speaks
 
 
 class ClusterCounts(NamedTuple):
-    """What a controller counts over all partitions."""
+    """The numbers that a controller counts over all partitions."""
 
     partitions: int
-    offline: int  # nobody leads them
-    imbalanced: int  # another leads than the first replica
+    offline: int  # without a leader
+    imbalanced: int  # not led by their first replica
     under_replicated: int
 
 
 def count_cluster(image: MetadataImage) -> ClusterCounts:
-    """Look at every partition of an image, which nobody changes; some 0.5 us each."""
+    """Count the partitions of an image, at some 0.5 us each; an image never changes."""
     partitions = offline = imbalanced = under_replicated = 0
     for topic in image.topics.by_name.values():
         for one in topic.partitions:
@@ -53,7 +53,7 @@ def count_cluster(image: MetadataImage) -> ClusterCounts:
 def controller_families(
     image: MetadataImage, counts: ClusterCounts, elections: ElectionCounters, *, is_controller: bool
 ) -> list[Family]:
-    """kafka_controller_*: the active controller's numbers, zeros of all others."""
+    """Return kafka_controller_*: numbers of the active controller, 0 on all other nodes."""
     prefix = "kafka_controller_kafkacontroller"
 
     def active(name: str, words: str, value: int) -> Family:
@@ -89,7 +89,7 @@ def controller_families(
 
 
 class QuorumRates(NamedTuple):
-    """What changed since an earlier reading."""
+    """The rates since an earlier reading."""
 
     appended_per_second: float
 
@@ -103,7 +103,7 @@ def raft_families(
     *,
     now_ms: int,
 ) -> list[Family]:
-    """kafka_server_raftmetrics_* and kafka_server_brokermetadatametrics_*."""
+    """Return kafka_server_raftmetrics_* and kafka_server_brokermetadatametrics_*."""
     prefix = "kafka_server_raftmetrics"
     is_leader = quorum.state == "leader"
     made, total = sum(recent_commits), sum(commits.counts)
@@ -145,7 +145,8 @@ def raft_families(
         *(gauge(f"{prefix}_{name}", words, value) for name, words, value in values),
         gauge(
             "ottla_quorum_cut_off_seconds",
-            "How long this node has not heard a leader of the metadata quorum; 0 while it hears one.",
+            "Seconds since a leader of the metadata quorum last answered this node, if the node is cut "
+            "off; else 0.",
             0.0 if quorum.cut_off_since_ms is None else max(0, now_ms - quorum.cut_off_since_ms) / 1000,
         ),
         gauge(
@@ -187,7 +188,10 @@ def raft_families(
 def exporter_families(
     image: MetadataImage, partitions: Sequence[PartitionReading], *, is_controller: bool, max_partitions: int
 ) -> Iterator[Family]:
-    """kafka_brokers, kafka_broker_info, kafka_topic_*: partitions by leaders, the rest by the controller."""
+    """Yield kafka_brokers, kafka_broker_info and kafka_topic_*.
+
+    Leaders report partitions; the controller reports the rest, and partitions without a leader.
+    """
     led = [(labels(topic=one.topic, partition=one.partition), one) for one in partitions if one.is_leader]
     lost = _leaderless(image, max_partitions) if is_controller else []
     topics = islice(image.topics.by_name.values(), max_partitions) if is_controller else ()
@@ -277,7 +281,7 @@ def kminion_families(
     is_controller: bool,
     max_partitions: int,
 ) -> Iterator[Family]:
-    """kminion_kafka_* of the cluster, its brokers, topics and log directories.
+    """Yield kminion_kafka_* of the cluster, its brokers, topics and log directories.
 
     Sums are over `partitions`; those in `shown` have samples of their own.
     """

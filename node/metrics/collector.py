@@ -1,7 +1,7 @@
-"""A scrape: the node is read in short turns of its loop, and families of samples are made of what was read.
+"""Makes a scrape: reads the node in short turns of its loop, and makes families of samples of the readings.
 
-Every step has its time. A loop that does not answer is told of, with what can be read without it: a
-Prometheus that hears nothing would only say that the node is down.
+Every step has a timeout. If the loop does not answer, the scrape says so, and has the families that can be
+made without it; without a scrape, Prometheus could only show that the node is down.
 """
 
 import asyncio
@@ -74,12 +74,12 @@ from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.metrics_settings import KAFKA_EXPORTER, KMINION
 from ottla.node.work.turns import Steps, take_turns
 
-# For the ends of logs that other nodes lead, and for a file system that hangs.
+# Timeouts for the ends of logs that other nodes lead, and for a file system that hangs.
 LAG_TIMEOUT_S: Final = read_groups.LAG_TIMEOUT_S + 0.5
 VOLUME_TIMEOUT_S: Final = 0.5
-# For what is read of the loop in turns: as long as that lasts on a node that is as busy as can be.
+# For a reading in turns of the loop: it takes this long on a fully busy node.
 TURNS_TIMEOUT_S: Final = 5.0
-# Some 3 us each: a fifth of a millisecond, in which no request is served.
+# At some 3 us each, a turn holds up requests for a fifth of a millisecond.
 STEPS_PER_TURN: Final = 64
 T = TypeVar("T")
 _FLUSHES: Final = "flushes"
@@ -87,31 +87,31 @@ _COMMITS: Final = "commits"
 
 
 class NodeCollector:
-    """Makes scrapes of one node, one at a time, in the thread of the REST API."""
+    """The scrapes of one node, and the earlier readings they need. Used in the thread of the REST API."""
 
     def __init__(self, facts: NodeFacts) -> None:
         self._facts = facts
         self._watch = LoopWatch()
         self._process = ProcessFamilies()
-        self._counts: Window[dict[str, list[int]]] = Window()  # of latencies, by what took long
-        self._offsets: Window[int] = Window(30.0)  # of the metadata log
+        self._counts: Window[dict[str, list[int]]] = Window()  # of latencies, by API or kind of work
+        self._offsets: Window[int] = Window(30.0)  # ends of the metadata log
         self._busy: Window[float] = Window(30.0)  # CPU seconds of the loop
         self._cluster: tuple[MetadataImage, ClusterCounts] | None = None
 
     @property
     def max_bytes(self) -> int:
-        """Of one scrape."""
+        """The size limit of one scrape (`ottla.metrics.bytes.max`)."""
         return self._facts.config.ottla_metrics_bytes_max
 
     @property
     def tells_all(self) -> bool:
-        """Return true if every scrape tells all."""
+        """True if every scrape includes internal topics and all buckets (`ottla.metrics.all`)."""
         return self._facts.config.ottla_metrics_all
 
     async def collect(self, pace: Pace, *, tells_all: bool) -> Iterable[Family]:
-        """Return all families, once; they are made of what was read as they are asked for.
+        """Read the node and return all families, which can be iterated once; each is made when it is reached.
 
-        Partitions of internal topics have samples of their own if `tells_all`: there are 150 of them.
+        With `tells_all`, the partitions of internal topics, some 150, have samples of their own.
         """
         facts = self._facts
         if not facts.is_serving:
@@ -132,7 +132,7 @@ class NodeCollector:
         config = self._facts.config
         began_s = monotonic_s()
         look_every_s = config.ottla_metrics_loop_look_ms / 1000
-        # A loop that hangs is found out here.
+        # Raises KafkaError if the loop hangs.
         await self._facts.ask(lambda _: self._watch.start(look_every_s))
         node = await self._in_turns(read_node.read_node)
         partitions = sorted(await self._in_turns(read_node.read_partitions), key=lambda one: one[:2])
@@ -171,7 +171,7 @@ class NodeCollector:
                 config, node, partitions, named, groups, told, share_lags, volumes, tells_all=tells_all
             )
             yield from share_families(shares)
-            # Last: what clients make of it takes no room from what the node says of itself.
+            # Last, so that series whose number depends on clients take no room from the node's own.
             yield from quota_families(quotas)
             yield from client_families(clients)
             took = {"node": read_s - began_s, "lag": lag_s - read_s, "families": monotonic_s() - lag_s}
@@ -180,7 +180,7 @@ class NodeCollector:
         return families()
 
     def _without_loop(self) -> list[Family]:
-        """What other threads may read at any time."""
+        """Return the families that any thread can make at any time, without the node's loop."""
         requests, latencies, recent = self._requests()
         return [
             *topic_families(self._topics(), self._facts.config.ottla_metrics_topics_max),
@@ -197,13 +197,13 @@ class NodeCollector:
     # ---- reading ---------------------------------------------------------------------------------
 
     async def _in_turns(self, read: "Callable[[Services], Steps[T]]") -> T:
-        """What is read on the node's loop in steps."""
+        """Run a reading on the node's loop, in turns, and return its result."""
         return await self._facts.run(
             lambda node: take_turns(read(node.services), STEPS_PER_TURN), timeout_s=TURNS_TIMEOUT_S
         )
 
     async def _read_groups(self, max_offsets: int, pace: Pace) -> tuple[list[GroupReading], int]:
-        """The groups with their offsets, and how many of these were left out."""
+        """Return the groups with their decoded offsets, and the number of offsets left out."""
         found, left_out = await self._in_turns(partial(read_groups.read_groups, max_offsets=max_offsets))
         groups = []
         for group, offsets in found:
@@ -212,7 +212,7 @@ class NodeCollector:
         return groups, left_out
 
     async def _with_lag(self, groups: Sequence[GroupReading], pace: Pace) -> list[GroupReading]:
-        """The groups with their lag; those whose leaders do not answer in time are told without."""
+        """Return the groups with their lag; partitions whose leader does not answer in time have none."""
         places = read_groups.places_of(groups)
         if not places:
             return list(groups)
@@ -231,7 +231,7 @@ class NodeCollector:
     async def _share_lags(
         self, starts: Mapping[str, Sequence[read_share_starts.ShareStart]], pace: Pace
     ) -> list[GroupReading]:
-        """The share groups whose state is here, with their lag where the leaders answer in time."""
+        """Return the share groups with states on this node, and their lag if the leaders answer in time."""
         ends: Mapping[GroupOffset, PartitionLag] = {}
         places = read_share_starts.places_of(starts)
         if places:
@@ -246,7 +246,7 @@ class NodeCollector:
         return found
 
     async def _volumes(self, node: NodeReading) -> dict[str, VolumeBytes]:
-        """What is free where; a file system that hangs is left out, and asked again by the next scrape."""
+        """Return size and free space by log directory; a file system that hangs is missing in this scrape."""
         found: dict[str, VolumeBytes] = {}
         for one in node.log_dirs:
             if one.is_online:
@@ -335,13 +335,13 @@ class NodeCollector:
             yield from kminion_group_families(groups, config.node_id, share_lags)
 
     def _topics(self) -> dict[str, TopicCounters]:
-        # Copied in one step: the loop may add a topic meanwhile.
+        # Copied in one step, because the loop may add a topic at any time.
         return dict(self._facts.services.replica_manager.counters)
 
     def _requests(
         self,
     ) -> tuple[list[RequestCounters], dict[str, LatencyHistogram], dict[str, list[int]]]:
-        """Counters by API, their latencies, and what the last minutes added to each histogram."""
+        """Return the request counters, the latencies by API, and the recent counts of each histogram."""
         services, now_s = self._facts.services, monotonic_s()
         requests = list(services.request_counters.by_version.values())
         latencies = latencies_of(requests)
@@ -353,7 +353,7 @@ class NodeCollector:
         return requests, latencies, counts_since(counts, None if before is None else before[1])
 
     def _count(self, image: MetadataImage) -> ClusterCounts:
-        """Images do not change, so an image is counted once."""
+        """Return the counts of an image; an image does not change, so each is counted once."""
         if self._cluster is None or self._cluster[0] is not image:
             self._cluster = image, count_cluster(image)
         return self._cluster[1]
@@ -371,6 +371,6 @@ class NodeCollector:
 
 
 def cleanup_policy_of(config: BrokerConfig, image: MetadataImage, topic: str) -> str:
-    """As it is written: one of the settings of which a `LogConfig` has forty."""
+    """Return a topic's cleanup.policy as text, without making a `LogConfig` of all forty settings."""
     policy = topic_config("cleanup.policy", image.configs.topic(topic), config.values)
     return ",".join(policy) if isinstance(policy, tuple) else ""

@@ -1,8 +1,8 @@
-"""The text of a scrape, in the format that was asked for, kept for a second.
+"""Writes the text of a scrape in the requested format, and keeps it for a second.
 
-Several who scrape at once, or a dashboard that is impatient, cost one scrape. Lines are written some at a
-time, with a pause between, so that other requests to the REST API, and the node's own loop, which shares
-the interpreter, are not held up.
+Several scrapers at once, or a dashboard that refreshes often, cost one scrape. Lines are written in small
+groups with pauses in between, which do not hold up other requests to the REST API, nor the node's loop, which
+shares the interpreter.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from ottla.node.node_facts import NodeFacts
 
 KEPT_S: Final = 1.0
 LINES_AT_ONCE: Final = 64  # some 50 us
-# Kept for the first lines of each family, so that what a node says of itself is there however much there is
-# to say of groups; there are fewer than 500 families.
+# Reserved for the first lines of each family, so that the metrics of the node itself are there no matter how
+# many groups there are. There are fewer than 500 families.
 ALWAYS_BYTES_OF_FAMILY: Final = 4_096
 ALWAYS_BYTES: Final = 500 * ALWAYS_BYTES_OF_FAMILY
 OPENMETRICS: Final = "application/openmetrics-text"
@@ -29,7 +29,7 @@ _END: Final = b"# EOF\n"
 
 
 class Exposition(NamedTuple):
-    """What a scrape is answered."""
+    """The response to a scrape."""
 
     content: bytes
     content_type: str
@@ -43,14 +43,14 @@ class Written(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A scrape and when it was made."""
+    """A scrape, and the time when it was made."""
 
     families: list[Written]
     made_s: float
 
 
 class Room:
-    """The bytes that one scrape still has room for, and how many samples found none, by family."""
+    """The bytes that one scrape has left, and the number of samples left out for lack of room, by family."""
 
     def __init__(self, max_bytes: int) -> None:
         self.left_bytes = max_bytes - ALWAYS_BYTES
@@ -58,12 +58,12 @@ class Room:
 
 
 async def write(family: Family, pace: Pace, room: Room) -> Written:
-    """Make and write the lines of a family, with pauses; those for which there is no room are counted."""
+    """Write the lines of a family, with pauses; lines without room are counted instead."""
     pieces: list[bytes] = []
     always_bytes = ALWAYS_BYTES_OF_FAMILY
     cut = 0
     while lines := list(islice(family.lines, LINES_AT_ONCE)):
-        # A path may hold bytes that are no text.
+        # The path of a log directory may have bytes that are not UTF-8.
         piece = "".join(lines).encode(errors="replace")
         if len(piece) <= always_bytes:
             always_bytes -= len(piece)
@@ -80,7 +80,7 @@ async def write(family: Family, pace: Pace, room: Room) -> Written:
 
 
 def cut_family(room: Room) -> Family:
-    """Return the family that counts the samples left out for want of room."""
+    """Return the family that counts the samples left out for lack of room."""
     return gauge(
         "ottla_scrape_cut_series",
         "Samples left out of this scrape because of ottla.metrics.bytes.max, by metric name.",
@@ -89,7 +89,7 @@ def cut_family(room: Room) -> Family:
 
 
 def exposition(families: list[Written], *, is_openmetrics: bool) -> Exposition:
-    """The whole text, in one of the formats."""
+    """Return the whole text in one of the two formats."""
     pieces = [
         piece
         for family, samples in families
@@ -101,7 +101,7 @@ def exposition(families: list[Written], *, is_openmetrics: bool) -> Exposition:
 
 
 def asks_for_openmetrics(accept: str) -> bool:
-    """Whether the Accept header has OpenMetrics 1; what else it would like better is not looked at."""
+    """Return True if the Accept header contains OpenMetrics 1, whatever the preferences (q) in it."""
     for one in accept.split(","):
         kind, *parameters = (word.strip() for word in one.split(";"))
         versions = [word for word in parameters if word.startswith("version=")]
@@ -111,15 +111,15 @@ def asks_for_openmetrics(accept: str) -> bool:
 
 
 class Scraper:
-    """Scrapes one node, in the thread of the REST API."""
+    """The scrapes of one node. Used in the thread of the REST API."""
 
     def __init__(self, facts: NodeFacts) -> None:
         self._collector = NodeCollector(facts)
         self._lock = asyncio.Lock()
-        self._kept: dict[bool, Kept] = {}  # by whether it is all
+        self._kept: dict[bool, Kept] = {}  # by `tells_all`
 
     async def scrape(self, accept: str, *, tells_all: bool = False) -> Exposition:
-        """Return the newest scrape, in the format that the Accept header asks for.
+        """Return a scrape at most a second old, in the format that the Accept header requests.
 
         `tells_all` adds the partitions of internal topics and the finer buckets, as `ottla.metrics.all` does.
         """
@@ -138,6 +138,6 @@ class Scraper:
         return [*written, await write(cut_family(room), pace, room)]
 
     def _forget(self, tells_all: bool, kept: Kept) -> None:
-        """Megabytes that nobody asks for any more."""
+        """Free a scrape, which may take megabytes, when it is too old to be returned again."""
         if self._kept.get(tells_all) is kept:
             del self._kept[tells_all]

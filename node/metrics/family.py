@@ -1,8 +1,8 @@
-"""Families of samples as the lines that a Prometheus reads, made for one scrape.
+"""Families of samples as the lines that Prometheus reads, made for one scrape.
 
-The library's own counters would take a lock for each request, and its encoders 7 us for each sample; a line
-costs 0.4 us here, since the labels of a partition are written once for all its families. Lines are made
-when they are asked for, so that whoever writes them can pause between any two.
+The counters of the Prometheus library would take a lock for each request, and its encoders 7 us for each
+sample. A line costs 0.4 us here, since the labels of a partition are written once for all its families. Lines
+are generated one by one, so the writer can pause between any two.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,26 +13,26 @@ from prometheus_client import Metric
 
 from ottla.logstore.words.latency import BOUNDS_S, LatencyHistogram, quantile
 
-LabelText: TypeAlias = str  # of `labels`: as it stands in a line
+LabelText: TypeAlias = str  # made by `labels`, as it stands in a line
 Row: TypeAlias = tuple[LabelText, float]
 NO_LABELS: Final[LabelText] = ""
-# As the JMX exporter's rules make of Kafka's histograms.
+# The quantiles that the rules of the JMX exporter make of Kafka's histograms.
 QUANTILES: Final = (0.50, 0.75, 0.95, 0.98, 0.99, 0.999)
-# The bounds that every scrape tells, each five times the one before, with that of the alert on the loop among
-# them: every API that was asked has a histogram, so all bounds would be half of what an idle node tells.
+# The bounds in every scrape, each about five times the one before; the alert on the loop needs one of them.
+# Each requested API has a histogram, so with all bounds half of an idle node's scrape would be buckets.
 COARSE_BOUNDS_S: Final = (0.0005, 0.0025, 0.01, 0.05, 0.25, 1.0, 5.0, 30.0)
 
 
 class Family(NamedTuple):
-    """Samples of one name; `lines` can be read once."""
+    """The samples of one name; `lines` can be read once."""
 
-    name: str  # that of a counter ends in _total
+    name: str  # a counter's name ends in _total
     documentation: str
     kind: str
     lines: Iterator[str]
 
     def head(self, *, is_openmetrics: bool) -> str:
-        """What stands before its samples. OpenMetrics names a counter without its suffix."""
+        """Return the HELP and TYPE lines. OpenMetrics names a counter without its suffix in them."""
         name, words = self.name, self.documentation
         if is_openmetrics:
             name, words = name.removesuffix("_total") if self.kind == "counter" else name, _escaped(words)
@@ -40,33 +40,33 @@ class Family(NamedTuple):
 
 
 def labels(**names: str | int) -> LabelText:
-    """The labels of a sample; values may hold anything."""
+    """Return the labels of a sample as text; values may have any characters."""
     pairs = ",".join([f'{name}="{_escaped(str(value))}"' for name, value in names.items()])
     return f"{{{pairs}}}"
 
 
 def with_labels(text: LabelText, **more: str | int) -> LabelText:
-    """These labels and some more."""
+    """Return these labels with more labels appended."""
     return f"{text[:-1]},{labels(**more)[1:]}" if text else labels(**more)
 
 
 def gauge(name: str, documentation: str, rows: Iterable[Row] | float) -> Family:
-    """A family of gauges; a plain number is the one sample without labels."""
+    """Return a family of gauges; a plain number makes one sample without labels."""
     return Family(name, documentation, "gauge", _lines(name, rows))
 
 
 def counter(name: str, documentation: str, rows: Iterable[Row] | float) -> Family:
-    """A family of counters; its name ends in _total."""
+    """Return a family of counters; `name` ends in _total."""
     return Family(name, documentation, "counter", _lines(name, rows))
 
 
 def info(name: str, documentation: str, text: LabelText) -> Family:
-    """What does not change, in labels; the name has _info."""
+    """Return constant facts as the labels of one gauge with the value 1; `name` ends in _info."""
     return gauge(name, documentation, [(text, 1)])
 
 
 def histogram(name: str, documentation: str, rows: Iterable[tuple[LabelText, LatencyHistogram]]) -> Family:
-    """A family of histograms, in seconds."""
+    """Return a family of histograms, in seconds."""
 
     def lines() -> Iterator[str]:
         for text, times in rows:
@@ -80,14 +80,14 @@ def histogram(name: str, documentation: str, rows: Iterable[tuple[LabelText, Lat
 
 
 def with_fewer_buckets(family: Family) -> Family:
-    """Return a histogram with the buckets of COARSE_BOUNDS_S alone, and any other family as it is."""
+    """Return a histogram with only the buckets of COARSE_BOUNDS_S, and any other family as it is."""
     if family.kind != "histogram":
         return family
     return family._replace(lines=(line for line in family.lines if _is_coarse(line)))
 
 
 def _is_coarse(line: str) -> bool:
-    # The bound is the last label of a bucket; counts and sums have none.
+    # The bound is the last label of a bucket. Counts and sums have no bound.
     _, mark, bound = line.rpartition('le="')
     return not mark or bound.partition('"')[0] in _COARSE_BOUNDS
 
@@ -95,7 +95,7 @@ def _is_coarse(line: str) -> bool:
 def summary_ms(
     name: str, documentation: str, rows: Iterable[tuple[LabelText, LatencyHistogram, Sequence[int]]]
 ) -> Family:
-    """A family of summaries, in milliseconds as Kafka's; each with the counts to take the quantiles from."""
+    """Return a family of summaries, in ms as in Kafka; each row ends with the counts for its quantiles."""
 
     def lines() -> Iterator[str]:
         for text, times, recent in rows:
@@ -108,7 +108,7 @@ def summary_ms(
 
 
 def of_library(metric: Metric) -> Family:
-    """A family that a collector of the Prometheus library has made."""
+    """Return the family of a metric from a collector of the Prometheus library."""
     name = f"{metric.name}_total" if metric.type == "counter" else metric.name
 
     def lines() -> Iterator[str]:
@@ -121,7 +121,7 @@ def of_library(metric: Metric) -> Family:
 def _lines(name: str, rows: Iterable[Row] | float) -> Iterator[str]:
     if isinstance(rows, (int, float)):
         rows = [(NO_LABELS, rows)]
-    # The sign makes numbers of truths.
+    # The plus sign turns True and False into numbers.
     return (f"{name}{text} {+value}\n" for text, value in rows)
 
 

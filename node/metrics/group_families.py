@@ -1,4 +1,4 @@
-"""Groups that this node coordinates, as kafka_exporter and kminion tell them; how many are in which state."""
+"""Families of the coordinators, and of their groups by the names of kafka_exporter and kminion."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ _NAMES: Final = {
 def coordinator_families(
     groups: Sequence[GroupReading], reading: NodeReading, *, tells_all: bool
 ) -> list[Family]:
-    """Count the groups, offsets, transactional ids and share-partitions that this node coordinates."""
+    """Return the numbers of groups, transactional ids and share-partitions that this node coordinates."""
     classic = Counter(one.state for one in groups if one.protocol == "classic")
     consumer = Counter(one.state for one in groups if one.protocol == "consumer")
     share = Counter(one.state for one in groups if one.protocol == "share")
@@ -69,13 +69,13 @@ def coordinator_families(
         ),
         counter(
             "kafka_server_group_coordinator_metrics_share_group_rebalance_total",
-            "Changes of members, topics or partitions after which a share group was assigned anew.",
+            "Rebalances of share groups, after changes of members, topics or partitions.",
             reading.share_rebalances,
         ),
         *(family for one in reading.coordinators for family in _shard_families(one)),
         gauge(
             "kafka_server_share_coordinator_metrics_last_pruned_offset",
-            "The offset before which the log of the share coordinator was cut.",
+            "The offset before which the log of the share coordinator was deleted.",
             [
                 (labels(topic=SHARE_STATE_TOPIC, partition=index), offset)
                 for index, offset in reading.share_pruned_offsets
@@ -84,12 +84,12 @@ def coordinator_families(
         ),
         counter(
             "kafka_server_share_coordinator_metrics_write_total",
-            "States of share-partitions that were written.",
+            "Share-partition states written.",
             reading.share_writes.writes,
         ),
         summary_ms(
             "kafka_server_share_coordinator_metrics_write_latency",
-            "Time of a request to write states until its records are committed, in ms.",
+            "Time from a request to write states until its records are committed, in ms.",
             [(NO_LABELS, reading.share_writes.write_times, list(reading.share_writes.write_times.counts))],
         ),
         gauge(
@@ -111,7 +111,7 @@ def coordinator_families(
 
 
 def _shard_families(reading: CoordinatorReading) -> list[Family]:
-    """Count the partitions of a coordinator's topic that this node leads, and time their loads."""
+    """Return the number of a coordinator's partitions on this node, and the times to load them."""
     prefix = f"kafka_server_{reading.name}_coordinator_metrics"
     return [
         gauge(
@@ -134,7 +134,7 @@ def _shard_families(reading: CoordinatorReading) -> list[Family]:
 def consumer_group_families(
     groups: Sequence[GroupReading], shares: Sequence[GroupReading] = ()
 ) -> list[Family]:
-    """kafka_consumergroup_*, and the lag in seconds beside it; `shares` tell the offsets of share groups."""
+    """Return kafka_consumergroup_*, with the lag in seconds added; `shares` has share groups' offsets."""
     prefix = "kafka_consumergroup"
     offsets: list[Row] = []
     offset_sums: list[Row] = []
@@ -180,7 +180,7 @@ def consumer_group_families(
 def kminion_group_families(
     groups: Sequence[GroupReading], node_id: int, shares: Sequence[GroupReading] = ()
 ) -> list[Family]:
-    """kminion_kafka_consumer_group_*; `shares` tell the offsets of share groups."""
+    """Return kminion_kafka_consumer_group_*; `shares` has share groups' offsets."""
     prefix = "kminion_kafka_consumer_group"
     sums: list[Row] = []
     topic_lags: list[Row] = []

@@ -1,6 +1,6 @@
-"""The histories of several nodes as one: times, and the values of each series at these times.
+"""Merges the histories of several nodes into one: times, and the values of each series at these times.
 
-Rates, sizes and lags add up. So do the buckets of latencies, from which quantiles are computed.
+Rates, sizes and lags are added up, and so are the buckets of latencies, from which quantiles are computed.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -11,7 +11,7 @@ from ottla.logstore.words.latency import quantile
 from ottla.node.counters.history import BUCKETS, COLUMNS, FETCH, PRODUCE, Kind, Samples, latency_column
 
 QUANTILES: Final[Mapping[str, float]] = {"p50": 0.5, "p99": 0.99}
-# A node whose samples end earlier than by so many intervals takes none now.
+# A node whose samples end this many intervals before the newest does not take samples at present.
 LATE_INTERVALS: Final = 3
 _DIGITS: Final = 3
 _LATENCIES: Final[Mapping[str, Sequence[str]]] = {
@@ -45,7 +45,7 @@ class Charted(NamedTuple):
 
 
 def charted(kind: Kind, told: Collection[Samples]) -> Charted:
-    """Return the history of a topic, a group or nodes, out of the samples of each node."""
+    """Return the history of a topic, a group or nodes, from the samples of each node."""
     told = [one for one in told if len(one.values)]
     interval_ms = max((one.interval_ms for one in told), default=0)
     times = _times(told, interval_ms)
@@ -60,7 +60,7 @@ def charted(kind: Kind, told: Collection[Samples]) -> Charted:
 
 
 def _times(told: Collection[Samples], interval_ms: int) -> list[int]:
-    """Return the times of the samples, to the last that all nodes have which take samples."""
+    """Return the times of the samples, up to the last one of all nodes that take samples at present."""
     if not told:
         return []
     newest_ms = max(one.end_ms for one in told)

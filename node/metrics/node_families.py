@@ -1,4 +1,4 @@
-"""The loop, the memory and the scrape itself; the process under the names of every Prometheus client."""
+"""Families of the loop, the memory and the scrape, and of the process by Prometheus' standard names."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ _PROCESS_IO: Final = Path("/proc/self/io")
 
 
 class ProcessFamilies:
-    """process_* and python_gc_*: memory, CPU, descriptors; and what it had disks do."""
+    """Makes process_* and python_gc_* (memory, CPU, file descriptors), and the disk I/O of the process."""
 
     def __init__(self) -> None:
         self._collectors = (ProcessCollector(registry=_UNREGISTERED), GCCollector(registry=_UNREGISTERED))
@@ -27,7 +27,7 @@ class ProcessFamilies:
 
 
 def _disk_families() -> list[Family]:
-    """Under the names of Kafka's LinuxIoMetricsCollector; nothing where the kernel does not count it."""
+    """Return the disk I/O by the names of Kafka's LinuxIoMetricsCollector; none if the kernel has none."""
     try:
         told = dict(line.split(": ", 1) for line in _PROCESS_IO.read_text().splitlines())
         counts = {way: int(told[f"{way}_bytes"]) for way in ("read", "write")}
@@ -36,7 +36,7 @@ def _disk_families() -> list[Family]:
     return [
         gauge(
             f"kafka_server_kafkaserver_linux_disk_{way}_bytes",
-            f"Bytes {way} by this process on disks, not counting the page cache.",
+            f"Bytes of disk {way}s by this process, not counting the page cache.",
             count,
         )
         for way, count in counts.items()
@@ -44,9 +44,9 @@ def _disk_families() -> list[Family]:
 
 
 def always(version: str, *, is_serving: bool, is_responsive: bool) -> list[Family]:
-    """What is told whatever the node does."""
+    """Return the families that every scrape has, in any state of the node."""
     return [
-        info("ottla_build_info", "1 with the version of this node.", labels(version=version)),
+        info("ottla_build_info", "1, with the version of this node as a label.", labels(version=version)),
         gauge("ottla_node_serving", "1 if this node accepts clients.", is_serving),
         gauge(
             "ottla_event_loop_responsive",
@@ -57,7 +57,7 @@ def always(version: str, *, is_serving: bool, is_responsive: bool) -> list[Famil
 
 
 def loop_families(watch: LoopWatch, idle_share: float) -> list[Family]:
-    """How late and how busy the loop is. Kafka's idle shares of its thread pools are the loop's here."""
+    """Return the loop's delay and load; the idle shares of Kafka's thread pools are the loop's idle share."""
     words = "Share of the time (0 to 1) in which the event loop was idle."
     return [
         histogram(
@@ -84,7 +84,7 @@ def loop_families(watch: LoopWatch, idle_share: float) -> list[Family]:
 
 
 def memory_families(reading: NodeReading, limit_bytes: int, process_bytes: int) -> list[Family]:
-    """Return the families of the memory that clients make the node hold, by part of its budget."""
+    """Return the families of the memory that the node uses for clients, by part of its budget."""
     parts = [(labels(part=part), uses) for part, uses in reading.memory.items()]
     return [
         gauge(
@@ -115,7 +115,7 @@ def memory_families(reading: NodeReading, limit_bytes: int, process_bytes: int) 
 
 
 def rest_families(readings: Sequence[RestWork]) -> list[Family]:
-    """Return the families of the work of the REST API that is shared among addresses."""
+    """Return the families of the REST API's work that is shared fairly among addresses."""
     states = [
         (labels(kind=one.kind, state=state), count)
         for one in readings
@@ -142,7 +142,7 @@ def rest_families(readings: Sequence[RestWork]) -> list[Family]:
 
 
 def certificate_families(listeners: Sequence[str], refused: Collection[str]) -> list[Family]:
-    """Return the family of certificates that were not taken over; none where no listener has TLS."""
+    """Return the family of new certificates that cannot be used; none if no listener has TLS."""
     if not listeners:
         return []
     return [
@@ -155,7 +155,7 @@ def certificate_families(listeners: Sequence[str], refused: Collection[str]) -> 
 
 
 def scrape_families(seconds: Mapping[str, float], left_out: Mapping[str, int]) -> list[Family]:
-    """What the scrape took, and what was too much for it."""
+    """Return the duration of each part of the scrape, and the number of items left out by its limits."""
     parts = [(labels(part=part), took) for part, took in seconds.items()]
     return [
         gauge(

@@ -1,4 +1,4 @@
-"""Quotas of clients and rates of connections, under the names that JMX has for those of Apache Kafka."""
+"""Families of clients' quotas and of connection rates, by the JMX names of Apache Kafka."""
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
@@ -9,13 +9,11 @@ from ottla.node.metrics.readings import QuotasReading
 from ottla.node.quota.client_quotas import QuotaReading
 
 _SOCKETS: Final = "kafka_server_socket_server_metrics"
-_THROTTLE_WORDS: Final = (
-    "The average time in ms, of the last half minute to minute, for which clients were throttled"
-)
+_THROTTLE_WORDS: Final = "The average throttle time of clients in ms, over the last half minute to minute"
 
 
 def quota_families(reading: QuotasReading) -> Iterator[Family]:
-    """Return what is measured of those who have a quota, and of connections."""
+    """Yield the measurements of clients with a quota, and of connections."""
     yield from _of_kind("produce", "byte_rate", "Bytes produced per second", reading.produced)
     yield from _of_kind("fetch", "byte_rate", "Bytes fetched per second", reading.fetched)
     yield from _of_kind(
@@ -26,19 +24,21 @@ def quota_families(reading: QuotasReading) -> Iterator[Family]:
         "Time of requests that no quota counts, in percent of a thread.",
         reading.exempt_percentage,
     )
-    yield from _of_kind("controllermutation", "tokens", "Mutations that are left", reading.mutations)
+    yield from _of_kind(
+        "controllermutation", "tokens", "Mutations that the quota allows at once", reading.mutations
+    )
     yield gauge(
         "kafka_server_controllermutation_mutation_rate",
-        "Partitions made and deleted per second, by user and client id.",
+        "Partitions created and deleted per second, by user and client id.",
         _rows(reading.mutations, attrgetter("mutation_rate")),
     )
     rates = reading.connections
     yield gauge(
-        f"{_SOCKETS}_broker_connection_accept_rate", "Connections let in per second.", rates.per_second
+        f"{_SOCKETS}_broker_connection_accept_rate", "Connections accepted per second.", rates.per_second
     )
     yield gauge(
         f"{_SOCKETS}_connection_accept_rate",
-        "Connections let in per second, by listener, and by address where that has a quota.",
+        "Connections accepted per second, by listener, and by address if that has a quota.",
         [
             *((labels(listener=one.name), one.per_second) for one in rates.listeners),
             *((labels(ip=address), rate) for address, rate in rates.addresses),
@@ -46,12 +46,12 @@ def quota_families(reading: QuotasReading) -> Iterator[Family]:
     )
     yield gauge(
         f"{_SOCKETS}_connection_accept_throttle_time",
-        f"{_THROTTLE_WORDS} since the node or the listener had too many new connections.",
+        f"{_THROTTLE_WORDS}, because the node or the listener had too many new connections.",
         [(labels(listener=one.name), one.throttle_ms) for one in rates.listeners],
     )
     yield gauge(
         f"{_SOCKETS}_ip_connection_accept_throttle_time",
-        f"{_THROTTLE_WORDS} since their address had too many new connections.",
+        f"{_THROTTLE_WORDS}, because their address had too many new connections.",
         [(labels(listener=one.name), one.address_throttle_ms) for one in rates.listeners],
     )
 

@@ -1,6 +1,7 @@
-"""What a node, or the cluster, does a second, and how long requests took lately: for live charts.
+"""The rates of a node or of the cluster, and the recent latencies of requests, for live charts.
 
-A rate is the difference between now and the oldest reading of the last seconds; whoever asks first has none.
+A rate is the difference between the present reading and the oldest one of the last seconds. So the first call
+returns no rates.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,19 +20,19 @@ WINDOW_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """What went through in the last `window_s` seconds, a second; 0 s stands for no earlier reading."""
+    """Rates per second over the last `window_s` seconds; 0 means that there was no earlier reading."""
 
     window_s: float
     meters: Mapping[str, float]
     requests: Mapping[str, float]
-    latencies: Mapping[str, list[int]]  # how many took how long, in the window
+    latencies: Mapping[str, list[int]]  # API -> counts of the buckets of its latencies, in the window
 
 
 NOTHING_YET: Final = Flow(window_s=0.0, meters={}, requests={}, latencies={})
 
 
 class _Readings:
-    """Of one node."""
+    """The last readings of one node."""
 
     def __init__(self) -> None:
         self._window: Window[NodeCounts] = Window(WINDOW_S)
@@ -42,7 +43,7 @@ class _Readings:
         if before is None:
             return NOTHING_YET
         age_s, then = before
-        # A node that has begun anew counts from zero.
+        # A node that was restarted counts from zero.
         return Flow(
             window_s=age_s,
             meters={
@@ -59,14 +60,14 @@ class _Readings:
 
 
 class Rates:
-    """Of one node, in the thread of its REST API. Nothing is asked of the node's loop."""
+    """The rates of this node, read in the thread of its REST API without a call on the node's loop."""
 
     def __init__(self, facts: NodeFacts) -> None:
         self._facts = facts
         self._readings = _Readings()
 
     def read(self) -> dict[str, Any]:
-        """Rates of topics' meters and of requests, and latencies in milliseconds by API."""
+        """Return the rates of the topics' meters and of requests, and latencies in ms, by API, as JSON."""
         services = self._facts.services
         counts = at_once(
             read_counts(
@@ -77,20 +78,20 @@ class Rates:
 
 
 class ClusterRates:
-    """Of all nodes, as they were asked; each is compared with itself. In the thread of the REST API."""
+    """The rates of all nodes, each from its own earlier readings. Used in the thread of the REST API."""
 
     def __init__(self, facts: NodeFacts) -> None:
         self._readings: dict[int, _Readings] = {}
 
     def flows(self, told: Mapping[int, NodeCounts]) -> dict[int, Flow]:
-        """By node. One that is silent is forgotten, and begins anew."""
+        """Return the rates by node, from the counts of the nodes that answered; others start again."""
         now_s = monotonic_s()
         self._readings = {node_id: self._readings.get(node_id) or _Readings() for node_id in told}
         return {node_id: self._readings[node_id].flow(now_s, counts) for node_id, counts in told.items()}
 
 
 def together(flows: Iterable[Flow]) -> Flow:
-    """Rates add up; so does how many took how long, of which quantiles are made."""
+    """Return the sum of several rates, and of the buckets of latencies, from which quantiles are computed."""
     flows = [one for one in flows if one.window_s]
     if not flows:
         return NOTHING_YET
@@ -110,7 +111,7 @@ def together(flows: Iterable[Flow]) -> Flow:
 
 
 def as_json(flow: Flow) -> dict[str, Any]:
-    """Rates are None where there is nothing to compare with, milliseconds where nothing was asked lately."""
+    """Return rates as JSON: rates are None without an earlier reading, quantiles without requests."""
     has_any = flow.window_s > 0
     return {
         "window_seconds": round(flow.window_s, 3),

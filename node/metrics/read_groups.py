@@ -1,6 +1,6 @@
-"""Reads the groups that this node coordinates, and how far they are behind: on the node's loop, in steps.
+"""Reads the groups that this node coordinates, and their lag, on the node's loop in steps.
 
-Only the coordinator of a group tells of it, so that a sum over all nodes is right.
+Only the coordinator of a group reports it, so a sum over all nodes is right.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,10 +17,10 @@ from ottla.node.metrics.readings import CommittedReading, GroupReading
 from ottla.node.services import Services
 from ottla.node.work.turns import Steps
 
-# For the ends of logs that other nodes lead. Who does not answer by then is left out of this scrape.
+# For the ends of logs that other nodes lead; partitions of nodes that do not answer by then have no lag.
 LAG_TIMEOUT_S: Final = 2.0
-# The most series of a group and of a committed offset, under the names of both exporters, and the bytes of a
-# series beside the id of the group.
+# The most series of a group and of a committed offset, by the names of both exporters together, and the bytes
+# of a series without the id of the group.
 SERIES_OF_GROUP: Final = 3
 SERIES_OF_OFFSET: Final = 8
 BYTES_OF_SERIES: Final = 150
@@ -32,8 +32,9 @@ Offsets: TypeAlias = Mapping[str, Mapping[int, bytes]]
 def read_groups(
     services: Services, max_offsets: int
 ) -> Steps[tuple[list[tuple[GroupReading, Offsets]], int]]:
-    """The groups that this node coordinates, with as many of their offsets as are wanted, still packed; how
-    many of these were left out.
+    """Read the groups that this node coordinates, one in a step, and the number of offsets left out.
+
+    Offsets remain encoded. A group with more offsets than are left of `max_offsets` is read without any.
     """
     found = [
         (one.coordinator.shard, group)
@@ -68,12 +69,13 @@ def _read_group(group: Group) -> GroupReading:
 
 
 def told_one_by_one(groups: Sequence[GroupReading], max_groups: int, max_bytes: int) -> list[GroupReading]:
-    """The first groups, as many as are wanted and as have room: the id, which a client chose, stands in each
-    series of a group.
+    """Return the first groups: at most `max_groups`, and as many as have room in `max_bytes`.
+
+    Each series of a group contains its id, whose length the client chose.
     """
     told: list[GroupReading] = []
     for group in groups:
-        id_bytes = 2 * len(group.group_id.encode(errors="replace"))  # where every letter has to be escaped
+        id_bytes = 2 * len(group.group_id.encode(errors="replace"))  # as if each character were escaped
         series = SERIES_OF_GROUP + SERIES_OF_OFFSET * len(group.committed)
         max_bytes -= series * (id_bytes + BYTES_OF_SERIES)
         if len(told) == max_groups or max_bytes < 0:
@@ -83,7 +85,7 @@ def told_one_by_one(groups: Sequence[GroupReading], max_groups: int, max_bytes: 
 
 
 def with_offsets(group: GroupReading, offsets: Offsets) -> GroupReading:
-    """The group with its offsets unpacked: 1 us each, which is not for the node's loop."""
+    """Return the group with its offsets decoded; at 1 us each this is not done on the node's loop."""
     committed = [
         CommittedReading(topic, partition, read_offset_value(value).offset, None, None)
         for topic, partitions in offsets.items()
@@ -93,7 +95,7 @@ def with_offsets(group: GroupReading, offsets: Offsets) -> GroupReading:
 
 
 def places_of(groups: Sequence[GroupReading]) -> list[GroupOffset]:
-    """Where logs have to be looked at for the lag of these groups; each place once."""
+    """Return the committed offsets whose lag must be measured for these groups, each once."""
     return list(
         dict.fromkeys(
             GroupOffset(TopicPartition(one.topic, one.partition), one.offset)
@@ -104,12 +106,12 @@ def places_of(groups: Sequence[GroupReading]) -> list[GroupOffset]:
 
 
 async def measure(services: Services, places: Sequence[GroupOffset]) -> dict[GroupOffset, PartitionLag]:
-    """How far each place is behind, as far as leaders answer in time."""
+    """Measure the lag of each place; places whose leader does not answer in time are missing."""
     return await services.group_lag.measure(places, timeout_s=LAG_TIMEOUT_S)
 
 
 def with_lag(group: GroupReading, lags: Mapping[GroupOffset, PartitionLag]) -> GroupReading:
-    """The group with what was measured."""
+    """Return the group with its measured lag."""
     found = []
     for one in group.committed:
         lag = lags.get(GroupOffset(TopicPartition(one.topic, one.partition), one.offset))

@@ -1,6 +1,4 @@
-"""Reads a node, on its loop: what is short between two turns of it, partitions in steps, since a node may
-have thousands.
-"""
+"""Reads the state of a node on its loop, in steps, since it may have thousands of partitions."""
 
 from collections import Counter
 from itertools import islice
@@ -29,17 +27,17 @@ from ottla.node.replica.partition import Partition
 from ottla.node.services import Services
 from ottla.node.work.turns import Steps
 
-# Different (name, version) of clients that are told apart: both are what a client says of itself.
+# Distinct (name, version) pairs of client software with a series; clients may send any name and version.
 MAX_SOFTWARE: Final = 20
 OTHER_SOFTWARE: Final = ("other", "other")
 UNKNOWN_SOFTWARE: Final = "unknown"
 
-# Of each kind of quota: client ids and addresses are as many as clients want. One is read in some 5 us.
+# For each kind of quota: clients may use any number of client ids and addresses. Reading one takes some 5 us.
 MAX_QUOTA_SERIES: Final = 500
 
 
 def read_partitions(services: Services) -> Steps[list[PartitionReading]]:
-    """What the replicas of this node are now; those that go meanwhile as they were last."""
+    """Read the replicas of this node, one in a step; one deleted meanwhile is read in its last state."""
     readings = []
     for partition in list(services.replica_manager):
         yield
@@ -54,7 +52,7 @@ def _read_partition(partition: Partition, image: MetadataImage) -> PartitionRead
     known = image.topics.partition(partition.topic_partition)
     adding = known.adding_replicas if known is not None else ()
     is_reassigning = bool(known is not None and (adding or known.removing_replicas))
-    # As Kafka: a replica that is being added is not missed.
+    # As in Kafka, a replica that is being added does not count as missing.
     wanted = len([one for one in replicas if one not in adding])
     min_isr = min(log.config.min_insync_replicas, len(replicas))
     is_leader = isr is not None
@@ -81,7 +79,7 @@ def _read_partition(partition: Partition, image: MetadataImage) -> PartitionRead
 
 
 def read_node(services: Services) -> Steps[NodeReading]:
-    """Everything but partitions and groups: a step for each connection, and what is short at the end."""
+    """Read the state of this node without partitions and groups: a step per connection, then all the rest."""
     listeners = []
     for one in services.listeners:
         listeners.append((yield from _read_listener(one)))
@@ -123,7 +121,7 @@ def read_node(services: Services) -> Steps[NodeReading]:
 
 
 def read_shares(services: Services) -> Steps[ShareReading]:
-    """Read the share groups at this node, a step for each share-partition."""
+    """Read the share-partitions that this node leads, one in a step."""
     shares, most = services.shares, services.config.ottla_metrics_partitions_max
     partitions = []
     for key, led in islice(list(shares.share_partitions.items()), most):
@@ -150,7 +148,7 @@ def read_shares(services: Services) -> Steps[ShareReading]:
 
 
 def read_client_metrics(services: Services) -> Steps[ClientMetricsReading]:
-    """Read the metrics that clients pushed, a step for each client."""
+    """Read the metrics that clients pushed, one client in a step."""
     metrics = services.client_metrics
     clients = []
     for one in metrics.read(services.clock.now_ms()):
@@ -167,7 +165,7 @@ def read_client_metrics(services: Services) -> Steps[ClientMetricsReading]:
 
 
 def read_log_dirs(log_manager: LogManager, cleaner: CleanerManager) -> list[LogDirReading]:
-    """The log directories, with what the cleaner has set apart in each."""
+    """Return the log directories, each with the sizes of the logs that the cleaner cannot clean."""
     uncleanable = [log for name in cleaner.uncleanable if (log := log_manager.logs.get(name)) is not None]
     return [
         LogDirReading(
@@ -180,7 +178,7 @@ def read_log_dirs(log_manager: LogManager, cleaner: CleanerManager) -> list[LogD
 
 
 def read_quotas(services: Services) -> Steps[QuotasReading]:
-    """Read what is measured of those who have a quota and were seen last, a step for each kind."""
+    """Read the measurements of the most recently seen clients with a quota, one kind of quota in a step."""
     quotas = services.client_quotas
     produced = quotas.produced.readings(MAX_QUOTA_SERIES)
     yield
@@ -217,7 +215,7 @@ def _read_listener(listener: Listener) -> Steps[ListenerReading]:
 
 
 def voter_of(quorum: Quorum) -> RaftQuorum | None:
-    """What votes on this node, or would; None where nothing ever does."""
+    """Return the voter of this node, also while it has no vote; None if it never has one."""
     if isinstance(quorum, MemberQuorum):
         return quorum.voter
     return quorum if isinstance(quorum, RaftQuorum) else None

@@ -1,7 +1,8 @@
-"""Reads where share groups start and how far they are behind, of states whose coordinator is this node.
+"""Reads the start offsets of share groups and their lag, from the states that this node coordinates.
 
-A state is with one share coordinator of the cluster, which alone tells of it, so that a sum over all nodes is
-right; a group has some on several nodes. The ends of the logs come from their leaders (`group_lag`).
+Each share-partition state has one share coordinator in the cluster. Only that node reports it, so a sum over
+all nodes is right. The states of one group may be on several nodes. The ends of logs come from their leaders
+(`group_lag`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,10 @@ from ottla.node.work.turns import Steps
 
 
 class ShareStart(NamedTuple):
-    """The start of a share group in a partition; `done` counts records behind it, -1 where nobody knows."""
+    """The start offset of a share group in a partition.
+
+    `done` counts the records after it whose delivery is complete; -1 if their number is unknown.
+    """
 
     topic: str
     partition: int
@@ -25,7 +29,7 @@ class ShareStart(NamedTuple):
 
 
 def read_share_starts(services: Services, most: int) -> Steps[tuple[dict[str, list[ShareStart]], int]]:
-    """The starts by group, as many as are wanted, and how many were left out: a step for each state."""
+    """Return at most `most` start offsets by group, and the number left out; one state in a step."""
     topics = services.metadata.image.topics.by_id
     starts: dict[str, list[ShareStart]] = {}
     left_out = 0
@@ -34,7 +38,7 @@ def read_share_starts(services: Services, most: int) -> Steps[tuple[dict[str, li
             yield
             topic, state = topics.get(key.topic_id), known.current
             if topic is None or state.start_offset == NOT_GIVEN:
-                continue  # the topic is gone, or nobody has read yet
+                continue  # the topic is deleted, or no member has fetched yet
             if most <= 0:
                 left_out += 1
                 continue
@@ -45,7 +49,7 @@ def read_share_starts(services: Services, most: int) -> Steps[tuple[dict[str, li
 
 
 def places_of(starts: Mapping[str, Sequence[ShareStart]]) -> list[GroupOffset]:
-    """Return the partitions whose ends have to be known, each once."""
+    """Return the partitions whose ends are needed, each once."""
     places = {TopicPartition(one.topic, one.partition) for ones in starts.values() for one in ones}
     return [GroupOffset(place, None) for place in sorted(places)]
 
@@ -53,7 +57,10 @@ def places_of(starts: Mapping[str, Sequence[ShareStart]]) -> list[GroupOffset]:
 def with_ends(
     group_id: str, starts: Sequence[ShareStart], ends: Mapping[GroupOffset, PartitionLag]
 ) -> GroupReading:
-    """Return the group with its starts as offsets, and what lies behind them and is not done with as lag."""
+    """Return the group with its start offsets as committed offsets, and their lag.
+
+    The lag is the number of records from the start offset to the end of the log, without those that are done.
+    """
     committed = []
     for topic, partition, offset, done in starts:
         end = ends.get(GroupOffset(TopicPartition(topic, partition), None))

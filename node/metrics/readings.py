@@ -1,4 +1,4 @@
-"""What was read of a node at one moment: values that nobody changes, for another thread than its own."""
+"""The values that were read from a node at one moment, for use in another thread than the node's own."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ottla.node.quota.connection_rates import RateReadings
 
 
 class PartitionReading(NamedTuple):
-    """A replica on this node. What only a leader knows is 0 or False elsewhere."""
+    """A replica on this node. Values that only a leader knows are 0 or False on a follower."""
 
     topic: str
     partition: int
@@ -48,11 +48,11 @@ class ListenerReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogDirReading:
-    """A log directory; the path as configured."""
+    """A log directory, with its path as it is configured."""
 
     path: str
     is_online: bool
-    uncleanable_sizes: Sequence[int]  # bytes of each log in it that the cleaner has set apart
+    uncleanable_sizes: Sequence[int]  # bytes of each log in it that the cleaner cannot clean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class QuorumReading:
 
 
 class CoordinatorReading(NamedTuple):
-    """The shards of one coordinator on this node, and how long their logs took to load."""
+    """The shards of one coordinator on this node, and the times to load their logs."""
 
     name: str  # group or share
     shards: ShardCounts
@@ -83,7 +83,7 @@ class CoordinatorReading(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReading:
-    """What a short call on the node's loop tells."""
+    """The state of a node without its partitions, groups, share-partitions and clients."""
 
     listeners: Sequence[ListenerReading]
     log_dirs: Sequence[LogDirReading]
@@ -93,7 +93,7 @@ class NodeReading:
     waiting: Mapping[str, int]  # requests that wait, by kind
     receive_buffer_bytes: int
     unsent_bytes: int
-    memory: dict[str, tuple[int, int]]  # part of the budget -> bytes, and the most of them
+    memory: dict[str, tuple[int, int]]  # part of the budget -> bytes in use, and their limit
     share_partition_states: int
     share_rebalances: int
     coordinators: Sequence[CoordinatorReading]
@@ -106,7 +106,7 @@ class NodeReading:
     isr_shrinks: int
     isr_update_failures: int
     tls_listeners: Sequence[str]
-    refused_certificates: Collection[str]  # listeners that keep their old ones
+    refused_certificates: Collection[str]  # listeners that keep their old certificate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,7 @@ class ClientMetricsReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotasReading:
-    """The measurements of those who have a quota, as far as they are shown."""
+    """The measurements of the most recently seen clients with a quota, and of connections."""
 
     produced: Sequence[QuotaReading]
     fetched: Sequence[QuotaReading]
@@ -133,7 +133,7 @@ class QuotasReading:
 
 
 class SharePartitionReading(NamedTuple):
-    """A partition that this node leads, as a share group reads it."""
+    """A share-partition: a partition that this node leads and that a share group reads."""
 
     group: str
     topic: str
@@ -146,18 +146,18 @@ class SharePartitionReading(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareReading:
-    """Share groups at the leaders of partitions; the counters go on counting."""
+    """The share groups of partitions that this node leads. The counters are live: they keep counting."""
 
     counters: ShareCounters
     session_count: int
     session_partition_count: int
     evictions: int
     partitions: Sequence[SharePartitionReading]
-    left_out: int  # share-partitions beyond the most that are told one by one
+    left_out: int  # share-partitions beyond the limit of those with samples of their own
 
 
 class CommittedReading(NamedTuple):
-    """Where a group is in a partition, and how far behind; None for what is not known."""
+    """The committed offset of a group in a partition, and its lag in records and in ms; None if unknown."""
 
     topic: str
     partition: int
@@ -171,7 +171,7 @@ class GroupReading:
     """A group that this node coordinates."""
 
     group_id: str
-    protocol: str  # classic or consumer
+    protocol: str  # classic, consumer or share
     state: str
     protocol_type: str
     protocol_name: str

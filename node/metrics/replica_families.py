@@ -1,4 +1,4 @@
-"""Partitions of this node, their logs, and its log directories, under the names of Kafka's gauges."""
+"""Families of this node's partitions, their logs and its log directories, by the names of Kafka's gauges."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -10,7 +10,7 @@ from ottla.node.metrics.readings import LogDirReading, NodeReading, PartitionRea
 
 
 def replica_manager_families(reading: NodeReading, partitions: Sequence[PartitionReading]) -> list[Family]:
-    """kafka_server_replicamanager_*, over all partitions of this node."""
+    """Return kafka_server_replicamanager_*, counted over all partitions of this node."""
     prefix = "kafka_server_replicamanager"
 
     def count(name: str, words: str, is_one: Callable[[PartitionReading], bool]) -> Family:
@@ -65,7 +65,7 @@ def replica_manager_families(reading: NodeReading, partitions: Sequence[Partitio
 
 
 def partition_families(partitions: Sequence[PartitionReading]) -> Iterator[Family]:
-    """kafka_log_log_* of every replica here, kafka_cluster_partition_* of those that this node leads."""
+    """Yield kafka_log_log_* of each replica, and kafka_cluster_partition_* of those that this node leads."""
     named = [(labels(topic=one.topic, partition=one.partition), one) for one in partitions]
     led = [(text, one) for text, one in named if one.is_leader]
 
@@ -112,7 +112,7 @@ def log_dir_families(
     partitions: Sequence[PartitionReading],
     volumes: Mapping[str, VolumeBytes],
 ) -> list[Family]:
-    """kafka_log_logmanager_*, kafka_log_logcleanermanager_*, and what is left on the disks."""
+    """Return kafka_log_logmanager_*, kafka_log_logcleanermanager_*, and the size and free space of disks."""
     known = {path: one for path, one in volumes.items() if one.total >= 0}
     return [
         gauge(
@@ -152,7 +152,7 @@ def log_dir_families(
 
 
 def damage_families(scrub: LogScrub) -> list[Family]:
-    """ottla_log_damage_*: what reading the logs whole has found, and what became of it."""
+    """Return ottla_log_damage_*: the damage that scrubbing found, and its repairs."""
     return [
         counter("ottla_log_damage_found_total", "Damaged log files found.", scrub.found),
         counter(
@@ -176,7 +176,7 @@ def damage_families(scrub: LogScrub) -> list[Family]:
 
 
 def flush_families(flushes: LatencyHistogram, recent: Sequence[int]) -> list[Family]:
-    """kafka_log_logflushstats_*: how long a log takes to become durable."""
+    """Return kafka_log_logflushstats_*: the time to make a log durable."""
     return [
         summary_ms(
             "kafka_log_logflushstats_logflushrateandtimems",

@@ -1,4 +1,4 @@
-"""Requests, topics and connections, under the names that Strimzi's rules give to Kafka's meters."""
+"""Families of requests, topics and connections, by the names that Strimzi's rules give to Kafka's meters."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
@@ -24,7 +24,7 @@ from ottla.node.metrics.family import (
 from ottla.node.metrics.readings import ListenerReading
 from ottla.node.settings.rest_security_settings import REST
 
-# (name, attribute of TopicCounters, words); by topic and as a sum, as Kafka has both.
+# (name, attribute of TopicCounters, words); as in Kafka, each exists by topic and as a sum.
 _TOPIC_METERS: Final = (
     ("messagesin", "messages_in", "Records appended by leaders"),
     ("bytesin", "bytes_in", "Bytes of batches appended by leaders"),
@@ -54,9 +54,9 @@ _REPLICATION_METERS: Final = (
 
 
 def topic_families(topics: Mapping[str, TopicCounters], max_topics: int) -> Iterator[Family]:
-    """kafka_server_brokertopicmetrics_*: each for all topics together and for the first `max_topics`.
+    """Yield kafka_server_brokertopicmetrics_*: the sum of all topics, and the first `max_topics` one by one.
 
-    Those that were deleted are in the sum alone.
+    Deleted topics are in the sum only.
     """
     told = islice((topic for topic in topics if topic != DELETED_TOPICS), max_topics)
     shown = [(labels(topic=topic), topics[topic]) for topic in told]
@@ -83,7 +83,7 @@ def request_families(
     latencies: Mapping[str, LatencyHistogram],
     recent: Mapping[str, Sequence[int]],
 ) -> list[Family]:
-    """kafka_network_requestmetrics_*; the quantiles are those of `recent` counts by API."""
+    """Return kafka_network_requestmetrics_*; quantiles are computed from the `recent` counts by API."""
     counts = request_counts(requests)
     errors = {one.name: one.errors for one in requests if one.errors}
     return [
@@ -97,7 +97,7 @@ def request_families(
         ),
         counter(
             "kafka_network_requestmetrics_errors_total",
-            "Errors in responses, of whole responses and of partitions in them, by API and error code.",
+            "Errors of responses, and of partitions in responses, by API and error code.",
             [
                 (labels(request=name, error=_error_name(code)), count)
                 for name, by_code in sorted(errors.items())
@@ -122,11 +122,11 @@ def request_families(
 
 
 def audit_families(events: Mapping[str, int], lost_lines: int) -> list[Family]:
-    """ottla_audit_*: what the audit log was told."""
+    """Return ottla_audit_*: the numbers of audited events, and of lines lost."""
     return [
         counter(
             "ottla_audit_events_total",
-            "Refused requests, failed logins and changes of the cluster that the audit log was told of.",
+            "Rejected requests, failed logins and changes of the cluster that the audit log received.",
             [(labels(kind=kind), count) for kind, count in events.items()],
         ),
         counter(
@@ -148,7 +148,7 @@ _LOGINS: Final = (
     (
         "successful_authentication",
         "successful",
-        "Clients that logged in, or shook hands by TLS where nothing else is asked.",
+        "Clients that logged in, or completed the TLS handshake if no login is required.",
     ),
     ("failed_authentication", "failed", "Clients whose login or TLS handshake failed."),
     (
@@ -172,9 +172,9 @@ _LOGINS: Final = (
 def connection_families(
     listeners: Sequence[ListenerReading], rest_logins: Mapping[str, int] | None = None
 ) -> list[Family]:
-    """kafka_server_socket_server_metrics_*: there is one network processor, the loop.
+    """Return kafka_server_socket_server_metrics_*; the loop is the only network processor.
 
-    `rest_logins` are those of the REST API, by the names of `LoginCounts`; None where nobody logs in there.
+    `rest_logins` has the logins of the REST API by the names of `LoginCounts`; None if it has no logins.
     """
     logins = [(one.name, one.logins) for one in listeners]
     if rest_logins is not None:

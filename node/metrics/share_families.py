@@ -1,4 +1,4 @@
-"""Share groups at the leaders of partitions, under the names of Kafka's meters."""
+"""Families of share groups on the leaders of partitions, by the names of Kafka's meters."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -11,11 +11,14 @@ _ACKNOWLEDGE_TYPES: Final = ("Gap", "Accept", "Release", "Reject", "Renew")
 
 
 def share_families(reading: ShareReading) -> Iterator[Family]:
-    """kafka_server_sharegroupmetrics_*, _sharesessioncache_*, and _sharepartitionmetrics_* one by one."""
+    """Yield kafka_server_sharegroupmetrics_*, _sharesessioncache_*, and _sharepartitionmetrics_*.
+
+    The last ones have samples of each share-partition.
+    """
     counters = reading.counters
     yield counter(
         "kafka_server_sharegroupmetrics_recordacknowledgements_total",
-        "Records acknowledged by members of share groups, by what they said of them.",
+        "Records acknowledged by members of share groups, by the type of the acknowledgement.",
         [
             (labels(ackType=kind), count)
             for kind, count in zip(_ACKNOWLEDGE_TYPES, counters.acknowledged, strict=True)
@@ -43,14 +46,14 @@ def share_families(reading: ShareReading) -> Iterator[Family]:
     )
     yield counter(
         "kafka_server_delayedsharefetchmetrics_expires_total",
-        "Share fetches that waited for as long as they were allowed to.",
+        "Share fetches that waited for all of their maximum wait time.",
         counters.expired_fetches,
     )
     letters = [(labels(group=group), one) for group, one in list(counters.dead_letters.items())]
     prefix = "kafka_server_sharegroupmetrics_deadletterqueue"
     yield counter(
         f"{prefix}recordcount_total",
-        "Dead letters of a share group that were written; without a name those of groups beyond a thousand.",
+        "Dead letters written for a share group; groups beyond the first thousand share the empty name.",
         [(text, one.records) for text, one in letters],
     )
     yield counter(
@@ -60,13 +63,13 @@ def share_families(reading: ShareReading) -> Iterator[Family]:
     )
     yield counter(
         f"{prefix}failedproducerequests_total",
-        "Batches of dead letters of a share group that were given up: their records have none.",
+        "Batches of dead letters of a share group that could not be written, so their records have none.",
         [(text, one.failed_produces) for text, one in letters],
     )
     yield counter(
         "ottla_share_group_unobeyed_dead_letters_total",
-        "Records of a share group that were archived without the dead letters that its settings ask for, "
-        "since share.version is below 2.",
+        "Records of a share group that were archived without the dead letters that its settings require, "
+        "because share.version is below 2.",
         [(text, one.unobeyed) for text, one in letters],
     )
     yield from _partition_families(reading)
@@ -90,11 +93,11 @@ def _partition_families(reading: ShareReading) -> Iterator[Family]:
     timeouts: Sequence[tuple[str, float]] = [(text, one.lock_timeouts) for text, one in named]
     yield counter(
         f"{prefix}_acquisitionlocktimeout_total",
-        "Records of a share-partition whose lock ended before their member said anything.",
+        "Records of a share-partition whose acquisition lock ended before a member acknowledged them.",
         timeouts,
     )
     yield gauge(
         "ottla_share_partition_stalled_seconds",
-        "For how long the oldest record in flight of a share-partition has been the same, in seconds.",
+        "Time for which the oldest record in flight of a share-partition has been the same, in seconds.",
         [(text, one.stalled_ms / 1000) for text, one in named],
     )

@@ -1,4 +1,4 @@
-"""A node with metadata and nothing else: its handlers can be called as the dispatcher calls them."""
+"""A stand-in for a node that has only metadata; handlers can be called on it as the dispatcher calls them."""
 
 import asyncio
 import inspect
@@ -40,7 +40,7 @@ CONNECTION = ConnectionInfo(
 
 
 class Replicas:
-    """Remembers what the publisher told the replica manager."""
+    """Stands in for the replica manager, and records the changes that the publisher applies to it."""
 
     def __init__(self) -> None:
         self.applied: list[Any] = []
@@ -50,7 +50,7 @@ class Replicas:
 
 
 class MetadataNode:
-    """Stands in for a Broker in handlers."""
+    """Stands in for the services of a node in handlers."""
 
     def __init__(self, settings: Mapping[str, str] | None = None, *, by_hand: bool = False) -> None:
         self.config: BrokerConfig = parse_config(settings or {})
@@ -114,7 +114,7 @@ class MetadataNode:
         )
 
     async def ask(self, version: int, request: Any) -> Any:
-        """The response to a request; both pass through their bytes."""
+        """Return the response to a request; both are encoded and decoded on the way."""
         name = type(request).__name__.removesuffix("Request")
         key = next(key for key in ApiKey if key.api_name == name)
         request = decode(codec.request_class(key), version, encode(request, version))
@@ -129,7 +129,7 @@ class MetadataNode:
 
 
 def ask(*requests: tuple[int, Any], settings: Mapping[str, str] | None = None) -> list[Any]:
-    """The responses of a fresh node to requests (version, request), one after the other."""
+    """Return the responses of a new node to requests (version, request), one after another."""
 
     async def scene() -> list[Any]:
         node = MetadataNode(settings)

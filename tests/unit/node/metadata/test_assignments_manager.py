@@ -1,4 +1,4 @@
-"""A failed log directory is told to the controller, or the node ends (log.dir.failure.timeout.ms)."""
+"""A failed log directory is reported to the controller, or the node ends (log.dir.failure.timeout.ms)."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ FAILED = b"a failed one 16!"
 
 
 class Metadata:
-    """Takes commands once `is_reachable`."""
+    """Accepts commands once `is_reachable` is set."""
 
     broker_id, broker_epoch = 0, 1
     partition = PartitionImage(0, (0,), (0,), 0, 0, 0, (FAILED,))
@@ -41,12 +41,12 @@ def play(story: Callable[[Metadata, AssignmentsManager], Any], timeout_ms: int) 
     asyncio.run(scene())
 
 
-def test_a_node_that_cannot_tell_it_in_time_ends() -> None:
+def test_a_node_that_cannot_report_a_failure_in_time_ends() -> None:
     async def story(_: Metadata, manager: AssignmentsManager) -> None:
         manager.dir_failed(FAILED)
 
         with pytest.raises(
-            KafkaError, match=r"not be told for 0.02 s .* \(log.dir.failure.timeout.ms\)"
+            KafkaError, match=r"not be reported .* for 0.02 s \(log.dir.failure.timeout.ms\)"
         ) as end:
             await manager.run()
 
@@ -55,7 +55,7 @@ def test_a_node_that_cannot_tell_it_in_time_ends() -> None:
     play(story, 20)
 
 
-def test_the_time_begins_when_the_directory_fails_whatever_else_is_being_told() -> None:
+def test_the_time_begins_when_the_directory_fails_even_during_another_report() -> None:
     async def story(_: Metadata, manager: AssignmentsManager) -> None:
         manager.assign(TopicPartition("t", 0), b"another one 16!!")
         running = asyncio.ensure_future(manager.run())
@@ -70,7 +70,7 @@ def test_the_time_begins_when_the_directory_fails_whatever_else_is_being_told() 
     play(story, 20)
 
 
-def test_a_node_that_has_told_it_goes_on() -> None:
+def test_a_node_that_reported_a_failure_goes_on() -> None:
     async def story(metadata: Metadata, manager: AssignmentsManager) -> None:
         running = asyncio.ensure_future(manager.run())
         manager.dir_failed(FAILED)

@@ -1,4 +1,4 @@
-"""The controller balances its cluster in steps, of which each is planned from what there is."""
+"""The controller balances its cluster in steps, each of which is planned from the present metadata."""
 
 import asyncio
 from collections import Counter
@@ -43,7 +43,7 @@ GB = 10**9
 
 
 class World:
-    """A controller whose brokers have replicas of one size; all that it is told is kept."""
+    """A controller whose brokers have replicas of one size; it records all commands."""
 
     def __init__(self, brokers: int, *assignments: tuple[int, ...], **settings: str) -> None:
         self.metadata = MetadataWorld(brokers=brokers)
@@ -51,9 +51,9 @@ class World:
         self.metadata.submit(CreateTopics(topics=[topic]))
         self.told: list[Command] = []
         self.silent: set[int] = set()
-        self.refuses = False  # as if the partitions had another number of replicas by now
+        self.refuses = False  # as if the partitions had another number of replicas meanwhile
         self.clock = ManualClock()
-        self.growth: dict[int, int] = {}  # of partitions, in bytes a look
+        self.growth: dict[int, int] = {}  # partition -> bytes that it grows between two readings of sizes
         self._looks = 0
         config = parse_config({"node.id": "0", **{name: str(value) for name, value in settings.items()}})
         self.balancer = Balancer(
@@ -116,7 +116,7 @@ class World:
         return DescribeLogDirsResponse(results=[DescribeLogDirsResult(log_dir="/d", topics=[topic])])
 
     def step(self) -> list[str]:
-        """Take a step some time after the last one; return the kinds of commands that it asked for."""
+        """Take a step some time after the last one, and return the kinds of commands that it submitted."""
         self.told.clear()
         self.clock.advance(balancer.SAMPLE_MS)
         asyncio.run(self.balancer.step())
@@ -126,7 +126,7 @@ class World:
         return [one.partition for one in ongoing_reassignments(self.image)]
 
     def finish(self) -> None:
-        """Have all replicas be in sync."""
+        """Bring all replicas in sync."""
         for partition in self.image.topics.by_name["t"].partitions:
             if set(partition.isr) == set(partition.replicas):
                 continue
@@ -159,12 +159,12 @@ MOVES, ELECTION, SETTINGS = "AlterPartitionReassignments", "ElectLeaders", "Alte
 ON = {"ottla.balance.requested": "true"}
 
 
-def test_some_partitions_move_at_a_time_and_the_next_when_these_have() -> None:
+def test_a_few_partitions_move_at_a_time_and_the_next_ones_after_them() -> None:
     world = World(3, *[(0, 1)] * 9, **ON, **{"ottla.balance.concurrent.moves": "2"})
 
-    assert world.step() == [], "how fast partitions grow is not known yet"
+    assert world.step() == [], "the growth of partitions is not known yet"
     assert world.step() == [MOVES] and len(world.moving()) == 2
-    assert world.step() == [], "these move still"
+    assert world.step() == [], "these are still moving"
     for _ in range(3):
         world.finish()
         world.step()
@@ -172,7 +172,7 @@ def test_some_partitions_move_at_a_time_and_the_next_when_these_have() -> None:
     assert sorted(world.replicas().values()) == [6, 6, 6]
 
 
-def test_leaders_follow_when_no_replica_moves_and_then_the_wish_is_taken_back() -> None:
+def test_leaders_move_after_the_replicas_and_then_the_request_is_deleted() -> None:
     world = World(3, *[(0, 1, 2)] * 9, **ON)
     world.request()
     world.step()
@@ -183,7 +183,7 @@ def test_leaders_follow_when_no_replica_moves_and_then_the_wish_is_taken_back() 
     assert world.image.configs.broker(None) == {}
 
 
-def test_who_is_preferred_leads_again_before_a_balance_ends() -> None:
+def test_preferred_leaders_lead_again_before_a_balance_ends() -> None:
     world = World(3, (0, 1), (1, 2), (2, 0), **ON)
     world.request()
     world.metadata.heartbeat(1, want_fence=True)
@@ -198,7 +198,7 @@ def test_who_is_preferred_leads_again_before_a_balance_ends() -> None:
     assert steps == [[ELECTION], [SETTINGS]]
 
 
-def test_a_partition_whose_replicas_were_changed_meanwhile_is_planned_anew() -> None:
+def test_a_partition_whose_replicas_were_changed_meanwhile_is_planned_again() -> None:
     world = World(3, *[(0, 1)] * 9, **ON)
     world.step()
     world.refuses = True
@@ -215,7 +215,7 @@ def test_a_cluster_that_balances_itself_keeps_its_settings() -> None:
     assert [world.step() for _ in range(3)] == [[MOVES, ELECTION], [], []]
 
 
-def test_nothing_moves_while_a_broker_does_not_tell_its_sizes() -> None:
+def test_nothing_moves_while_a_broker_does_not_return_its_sizes() -> None:
     world = World(3, *[(0, 1)] * 9, **ON)
     world.step()
     world.silent = {2}
@@ -225,7 +225,7 @@ def test_nothing_moves_while_a_broker_does_not_tell_its_sizes() -> None:
     assert world.told == []
 
 
-def test_what_grows_is_shared() -> None:
+def test_growing_partitions_are_shared_between_the_brokers() -> None:
     world = World(2, (0,), (0,), (1,), (1,), **ON)
     world.growth = {0: 30 * GB // 10, 1: 30 * GB // 10}
     world.step()
@@ -234,10 +234,10 @@ def test_what_grows_is_shared() -> None:
     world.finish()
 
     leaders = [one.leader for one in world.image.topics.by_name["t"].partitions]
-    assert leaders[0] != leaders[1], "each has one of the two that grow"
+    assert leaders[0] != leaders[1], "each broker leads one of the two growing partitions"
 
 
-def test_brokers_that_are_excluded_are_emptied() -> None:
+def test_excluded_brokers_are_emptied() -> None:
     excluded = {"ottla.balance.exclude.brokers": "1"}
     world = World(3, *[(one % 3, (one + 1) % 3) for one in range(6)], **ON, **excluded)
     world.step()

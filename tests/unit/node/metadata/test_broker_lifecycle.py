@@ -1,4 +1,4 @@
-"""A broker's life as the controller sees it: what it says, what it is told, and what it makes of silence."""
+"""The lifecycle of a broker: its heartbeats, the controller's answers, and missing answers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ Answer = Callable[[Any], Any]
 
 
 class Cluster:
-    """Stands in for the metadata: `answer` decides what each command is answered, or raises."""
+    """Stands in for the metadata: `answer` returns the reply to each command, or raises."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -96,7 +96,7 @@ def test_from_registration_to_the_end() -> None:
     asyncio.run(scene())
 
 
-def test_another_process_of_the_id_is_outlived() -> None:
+def test_a_registration_waits_until_the_session_of_another_process_ends() -> None:
     refusals = [ErrorCode.DUPLICATE_BROKER_REGISTRATION] * 2
 
     def answer(command: Any) -> Any:
@@ -114,7 +114,7 @@ def test_another_process_of_the_id_is_outlived() -> None:
         asyncio.run(scene())
 
 
-def test_a_registration_that_cannot_be_is_refused_at_once() -> None:
+def test_a_registration_that_cannot_succeed_fails_at_once() -> None:
     def answer(command: Any) -> Any:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "The broker is too old.")
 
@@ -127,7 +127,7 @@ def test_a_registration_that_cannot_be_is_refused_at_once() -> None:
     asyncio.run(scene())
 
 
-def test_a_broker_that_hears_nothing_takes_itself_for_fenced_by_its_own_clock() -> None:
+def test_a_broker_without_answers_counts_itself_as_fenced_by_its_own_clock() -> None:
     is_cut = False
 
     def answer(command: Any) -> Any:
@@ -160,7 +160,7 @@ def test_a_broker_that_hears_nothing_takes_itself_for_fenced_by_its_own_clock() 
     asyncio.run(scene())
 
 
-def test_one_that_was_fenced_meanwhile_asks_to_be_let_in_again() -> None:
+def test_a_broker_that_was_fenced_asks_to_be_unfenced() -> None:
     fenced = [False]
 
     def answer(command: Any) -> Any:
@@ -188,7 +188,7 @@ def test_one_that_was_fenced_meanwhile_asks_to_be_let_in_again() -> None:
     asyncio.run(scene())
 
 
-def test_one_whose_place_was_taken_ends_the_node() -> None:
+def test_a_broker_whose_id_another_process_registered_ends_the_node() -> None:
     def answer(command: Any) -> Any:
         if isinstance(command, BrokerHeartbeat):
             raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
@@ -207,7 +207,7 @@ def test_one_whose_place_was_taken_ends_the_node() -> None:
     asyncio.run(scene())
 
 
-def test_one_that_was_taken_out_registers_again() -> None:
+def test_a_broker_that_was_unregistered_registers_again() -> None:
     def answer(command: Any) -> Any:
         registered = sum(isinstance(one, RegisterBroker) for one in cluster.sent)
         if isinstance(command, BrokerHeartbeat) and registered < 2:
@@ -227,7 +227,7 @@ def test_one_that_was_taken_out_registers_again() -> None:
     asyncio.run(scene())
 
 
-def test_nobody_who_can_take_over_does_not_keep_a_node_from_stopping(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_stops_even_if_no_broker_can_take_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_lifecycle, "SHUTDOWN_TIMEOUT_S", 0.02)
 
     def answer(command: Any) -> Any:
@@ -249,7 +249,7 @@ def test_nobody_who_can_take_over_does_not_keep_a_node_from_stopping(monkeypatch
     asyncio.run(scene())
 
 
-def test_who_asks_again_to_stop_waits_for_the_same() -> None:
+def test_a_second_request_to_stop_waits_for_the_same_end() -> None:
     may_stop = False
 
     def answer(command: Any) -> Any:
@@ -280,14 +280,14 @@ def test_who_asks_again_to_stop_waits_for_the_same() -> None:
 
 
 def silent(command: Any) -> Any:
-    """A controller that ends when it is told of a shutdown."""
+    """Answer as a controller that is gone once a broker wants to shut down."""
     if isinstance(command, BrokerHeartbeat) and command.want_shut_down:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "nobody leads")
     return friendly(command)
 
 
 async def stopped(broker: BrokerLifecycle, gives_up: Callable[[], bool] = lambda: False) -> None:
-    """Serve, then stop."""
+    """Run a broker until it is unfenced, and then stop it."""
     await broker.register()
     broker.logs_are_open()
     running = asyncio.ensure_future(broker.run())
@@ -298,7 +298,9 @@ async def stopped(broker: BrokerLifecycle, gives_up: Callable[[], bool] = lambda
     await running
 
 
-def test_one_whose_fellow_voters_have_ended_waits_for_no_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_whose_fellow_voters_stopped_waits_for_no_controller(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(broker_lifecycle, "QUORUM_LOOK_S", 0.01)
     answers = iter([False, True])
 
@@ -307,10 +309,10 @@ def test_one_whose_fellow_voters_have_ended_waits_for_no_controller(monkeypatch:
 
     asyncio.run(stopped(lifecycle(Cluster(silent), is_quorum_gone=is_gone)))
 
-    assert next(answers, None) is None, "it looked until enough of them were gone"
+    assert next(answers, None) is None, "it checked until enough of them were gone"
 
 
-def test_who_is_asked_twice_to_stop_waits_for_nobody() -> None:
+def test_a_broker_that_gives_up_does_not_wait_for_a_controller() -> None:
     asyncio.run(stopped(lifecycle(Cluster(silent)), gives_up=lambda: True))
 
 
@@ -328,7 +330,7 @@ def test_the_table_of_moves_is_this_one() -> None:
     assert set(MOVES) == set(BrokerState)
 
 
-def test_a_new_controller_hears_of_a_broker_at_once() -> None:
+def test_a_new_controller_gets_a_heartbeat_at_once() -> None:
     async def scene() -> None:
         cluster = Cluster(friendly)
         broker = lifecycle(cluster, heartbeat_interval_ms=60_000)

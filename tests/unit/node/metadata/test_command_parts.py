@@ -1,4 +1,4 @@
-"""Changes of very many topics: several commands, one answer."""
+"""Changes of very many topics: several commands with one response."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def split(items: Sequence[Item]) -> list[list[Item]]:
 
 
 class Controller:
-    """Takes parts, and refuses those that have a name."""
+    """Records the parts that it gets, and rejects those that contain the name `refuses`."""
 
     def __init__(self, refuses: str = "") -> None:
         self.parts: list[list[Item]] = []
@@ -63,7 +63,7 @@ def test_a_usual_change_is_one_command() -> None:
     assert Controller().change([]) == []
 
 
-def test_a_part_has_so_many_items_or_records_at_most() -> None:
+def test_a_part_has_a_limit_of_items_and_of_records() -> None:
     many = [(f"{number}", 1) for number in range(2 * ITEMS_PER_PART + 1)]
     large = [(f"{number}", RECORDS_PER_PART // 2) for number in range(5)]
 
@@ -72,7 +72,7 @@ def test_a_part_has_so_many_items_or_records_at_most() -> None:
     assert [len(part) for part in split([("a", 10 * RECORDS_PER_PART), ("b", 1)])] == [1, 1]
 
 
-def test_what_is_named_twice_is_seen_by_one_command() -> None:
+def test_items_with_the_same_key_are_in_one_command() -> None:
     items = [*((f"{number}", 1) for number in range(3 * ITEMS_PER_PART)), ("0", 1)]
 
     parts = split(items)
@@ -81,7 +81,7 @@ def test_what_is_named_twice_is_seen_by_one_command() -> None:
     assert [number for number, part in enumerate(parts) if ("0", 1) in part] == [0]
 
 
-def test_others_have_the_loop_between_parts_that_wait_for_nothing() -> None:
+def test_other_tasks_run_between_parts_that_do_not_wait() -> None:
     async def scene() -> tuple[int, int]:
         parts: list[int] = []
         turns: list[int] = []
@@ -111,7 +111,7 @@ def test_others_have_the_loop_between_parts_that_wait_for_nothing() -> None:
     assert made == apart == 20
 
 
-def test_topics_that_nobody_has_are_deleted_in_parts() -> None:
+def test_deletions_of_missing_topics_are_sent_in_parts() -> None:
     async def scene() -> list[int]:
         node = MetadataNode()
         await node.start()
@@ -130,7 +130,7 @@ def test_topics_that_nobody_has_are_deleted_in_parts() -> None:
     assert asyncio.run(scene()) == [ITEMS_PER_PART] * 3
 
 
-def test_a_part_that_fails_fails_alone() -> None:
+def test_a_failed_part_does_not_fail_the_others() -> None:
     items = [(f"{number}", 1) for number in range(3 * ITEMS_PER_PART)]
     controller = Controller(refuses=f"{ITEMS_PER_PART}")
 
@@ -150,7 +150,7 @@ def test_a_part_that_fails_fails_alone() -> None:
     ],
     ids=["records", "items"],
 )
-def test_what_no_request_may_change_is_refused_before_any_of_it_is_done(items: list[Item]) -> None:
+def test_a_change_beyond_the_limit_is_rejected_before_any_part_is_sent(items: list[Item]) -> None:
     controller = Controller()
 
     assert set(controller.change(items)) == {"POLICY_VIOLATION"}
@@ -162,7 +162,7 @@ def creation(names: Sequence[str]) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=topics, timeout_ms=10_000)
 
 
-def test_many_topics_are_made_and_deleted_by_several_commands() -> None:
+def test_many_topics_are_created_and_deleted_by_several_commands() -> None:
     names = [f"t{number}" for number in range(2 * ITEMS_PER_PART + 5)]
 
     async def scene() -> tuple[list[int], list[int], list[str]]:
@@ -175,7 +175,7 @@ def test_many_topics_are_made_and_deleted_by_several_commands() -> None:
             DeleteTopicsRequest(
                 topics=[
                     *(DeleteTopicState(name=name) for name in names[1:]),
-                    # Its id names the topic once more: it stays.
+                    # The id names a topic that is also in the request by name, so that topic is not deleted.
                     DeleteTopicState(name=None, topic_id=image.topics.by_name[names[1]].topic_id),
                 ],
                 timeout_ms=10_000,

@@ -1,4 +1,4 @@
-"""Commands on their way to the controller of another node: what is urgent waits for nothing else."""
+"""Commands to the controller on another node: urgent ones do not wait for others."""
 
 import asyncio
 from typing import Any, cast
@@ -26,14 +26,14 @@ HEARTBEAT = BrokerHeartbeat(broker_id=2, broker_epoch=7)
 
 
 class Busy:
-    """A connection over which a client's large command is on its way: nothing behind it is answered."""
+    """A connection on which a client's large command is in progress, so no later request is answered."""
 
     async def request(self, *_: Any, **__: Any) -> Any:
         await asyncio.Event().wait()
 
 
 class Free:
-    """A connection over which nothing else is asked."""
+    """A connection without any other request."""
 
     def __init__(self, reply: Reply) -> None:
         self.reply = reply

@@ -1,4 +1,4 @@
-"""The life of a node that is only a controller: it waits for a leader, and never registers."""
+"""The lifecycle of a node that is only a controller: it waits for a leader, and never registers."""
 
 import asyncio
 from typing import cast
@@ -16,7 +16,7 @@ class Quorum:
 
 
 class Clock:
-    """The wall clock, which stands."""
+    """A wall clock that stands still."""
 
     def now_ms(self) -> int:
         return 1_000
@@ -26,7 +26,7 @@ def made(quorum: Quorum, contact: QuorumContact) -> ControllerLifecycle:
     return ControllerLifecycle(metadata=cast(MetadataRuntime, quorum), contact=contact, clock=Clock())
 
 
-def test_it_starts_when_somebody_leads_and_is_cut_off_when_nobody_does_for_long() -> None:
+def test_it_starts_with_a_leader_and_is_cut_off_after_a_time_without_one() -> None:
     async def scene() -> None:
         loop, quorum, contact = asyncio.get_running_loop(), Quorum(), QuorumContact(0.2)
         contact.begin(loop.time() - 1, 0)

@@ -1,4 +1,4 @@
-"""A voter that came back with another disk: its old vote goes, if the old disk is silent and enough stay."""
+"""A voter that came back with another disk is removed if its old disk is silent and a majority remains."""
 
 import asyncio
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Case:
 
 
 @pytest.mark.parametrize("wants_entry", [True, False])
-def test_a_leader_appends_what_the_voters_shall_confirm_for_a_copied_directory(wants_entry: bool) -> None:
+def test_a_leader_appends_an_entry_that_voters_confirm_for_a_copied_directory(wants_entry: bool) -> None:
     async def scene() -> None:
         node = MetadataNode()
         await node.start()
@@ -40,14 +40,14 @@ def test_a_leader_appends_what_the_voters_shall_confirm_for_a_copied_directory(w
 
 CASES = [
     Case("its old disk is silent", (2,), ((2, NEW),), True),
-    Case("its old disk answers: the same node was started twice", (), ((2, NEW),), False),
+    Case("its old disk answers: the node was started twice", (), ((2, NEW),), False),
     Case("it is silent, and did not come back", (2,), (), False),
-    Case("another voter is silent too: without it nobody could decide", (1, 2), ((2, NEW),), False),
+    Case("another voter is silent, too: no majority would be left", (1, 2), ((2, NEW),), False),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_vote_of_a_lost_disk_is_taken_when_it_is_safe(case: Case) -> None:
+def test_the_voter_of_a_lost_disk_is_removed_when_it_is_safe(case: Case) -> None:
     async def scene() -> None:
         node = MetadataNode()
         await node.start()

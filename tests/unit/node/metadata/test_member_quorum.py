@@ -1,4 +1,4 @@
-"""A node with and without a vote: what its own log and what a voter tells is told on once, in order."""
+"""A node with and without a vote: commits of its own log and of a voter are passed on once, in order."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from ottla.node.metadata.metadata_observer import MetadataObserver
 
 
 class Source:
-    """Stands in for either half."""
+    """Stands in for the voter, and for the observer."""
 
     def __init__(self) -> None:
         self.image = MetadataImage()
@@ -44,7 +44,7 @@ class Source:
 
 
 class Told:
-    """The listener of the node: what it was told, as (kind, version)."""
+    """The listener of the node, with the events that it received as (kind, version)."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, int]] = []
@@ -71,7 +71,7 @@ class World:
         self.batches: list[tuple[MetadataBatch, MetadataImage, MetadataChanges]] = []
 
     def commit(self, record: MetadataRecord | None = None) -> None:
-        """One more batch exists; nobody has told it yet."""
+        """Add a committed batch, which neither source has passed on yet."""
         before = self.batches[-1][1] if self.batches else MetadataImage()
         record = record or FeatureLevelRecord(name=f"f{len(self.batches)}", feature_level=1)
         batch = MetadataBatch(before.version + 1, 1, 1, [record])
@@ -82,7 +82,7 @@ class World:
             source.listener.handle_commit(*self.batches[number])
 
 
-def test_whoever_is_ahead_is_told_on_and_nothing_twice() -> None:
+def test_commits_of_whichever_is_ahead_are_passed_on_once() -> None:
     async def scene() -> None:
         world = World()
         for _ in range(5):
@@ -99,7 +99,7 @@ def test_whoever_is_ahead_is_told_on_and_nothing_twice() -> None:
     asyncio.run(scene())
 
 
-def test_a_batch_that_does_not_follow_is_a_jump() -> None:
+def test_a_batch_that_does_not_follow_is_passed_on_as_a_snapshot() -> None:
     async def scene() -> None:
         world = World()
         for _ in range(3):
@@ -133,7 +133,7 @@ def test_a_node_fetches_until_it_has_a_vote_and_again_when_it_has_lost_it() -> N
         world.commit(voters(2))
 
         world.tell(world.raft, 0)
-        assert world.observer.is_running, "it has a vote, and nobody to follow yet"
+        assert world.observer.is_running, "it has a vote, but no leader yet"
         world.raft.leader_id = 2
         await until(lambda: not world.observer.is_running)
         assert world.quorum.leader_id == 2

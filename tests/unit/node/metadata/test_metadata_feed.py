@@ -1,4 +1,4 @@
-"""A feed with many that wait: they do not hold up the loop, and none waits for longer than it asked."""
+"""A feed with many waiting nodes: they do not hold up the loop, and each waits as long as it requested."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -44,7 +44,7 @@ def is_told(waiting: Delayed[Any]) -> bool:
     return bool(future.done())
 
 
-def test_those_who_wait_are_told_in_their_order_some_in_each_turn_of_the_loop() -> None:
+def test_waiting_nodes_are_answered_in_order_a_few_in_each_turn_of_the_loop() -> None:
     async def scene() -> None:
         feed = make_feed()
         crowd = [wait(feed) for _ in range(3 * metadata_feed.TOLD_PER_TURN)]
@@ -60,7 +60,7 @@ def test_those_who_wait_are_told_in_their_order_some_in_each_turn_of_the_loop() 
     play(scene)
 
 
-def test_a_feed_that_closes_leaves_nobody_waiting() -> None:
+def test_a_feed_that_closes_answers_all_waiting_nodes() -> None:
     async def scene() -> None:
         feed = make_feed()
         crowd = [wait(feed) for _ in range(3 * metadata_feed.TOLD_PER_TURN)]
@@ -73,7 +73,7 @@ def test_a_feed_that_closes_leaves_nobody_waiting() -> None:
     play(scene)
 
 
-def test_who_asked_to_wait_for_a_shorter_time_waits_for_that() -> None:
+def test_a_node_with_a_shorter_wait_is_answered_earlier() -> None:
     async def scene() -> None:
         feed = make_feed()
         patient = wait(feed)

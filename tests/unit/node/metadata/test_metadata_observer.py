@@ -1,4 +1,4 @@
-"""Nodes that are no voters: they learn what was committed, whatever they missed, and their commands count."""
+"""Nodes without a vote receive all commits, even after a gap, and submit commands to the leader."""
 
 import asyncio
 from typing import Any
@@ -40,7 +40,7 @@ async def started(node: PeerNode) -> PeerNode:
     return node
 
 
-def test_an_observer_is_told_what_was_committed_before_and_after_it_came() -> None:
+def test_an_observer_gets_commits_from_before_and_after_its_start() -> None:
     async def scene() -> None:
         async with serving(await started(PeerNode(0))) as voter, observing(ObserverNode(1, voter)) as node:
             await node.reaches(voter.metadata.image.version)
@@ -54,9 +54,11 @@ def test_an_observer_is_told_what_was_committed_before_and_after_it_came() -> No
     asyncio.run(scene())
 
 
-def test_one_that_missed_more_than_is_in_memory_takes_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_observer_far_behind_the_batches_in_memory_fetches_a_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(metadata_feed, "MAX_RECORDS", 6)
-    monkeypatch.setattr(metadata_feed, "MAX_ANSWER_BYTES", 100)  # in pieces
+    monkeypatch.setattr(metadata_feed, "MAX_ANSWER_BYTES", 100)  # so that the snapshot has several pieces
     jumps: list[MetadataImage] = []
 
     async def scene() -> None:
@@ -78,7 +80,7 @@ def test_one_that_missed_more_than_is_in_memory_takes_a_snapshot(monkeypatch: py
     assert len(jumps) == 1
 
 
-def test_a_jump_tells_what_differs() -> None:
+def test_a_snapshot_is_passed_on_with_its_changes() -> None:
     told: list[MetadataChanges] = []
 
     async def scene() -> None:
@@ -115,7 +117,7 @@ def test_many_observers_share_the_bytes_of_a_batch() -> None:
     asyncio.run(scene())
 
 
-def test_nobody_learns_from_a_node_that_may_miss_what_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_may_miss_commits_serves_no_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata_feed, "LOOK_S", 0.02)
 
     async def scene() -> None:
@@ -125,7 +127,7 @@ def test_nobody_learns_from_a_node_that_may_miss_what_is_committed(monkeypatch: 
             await voter.metadata.submit(create("a"))
 
             left.voters = [voter]
-            left.quorum.lose_leadership()  # what is asked of it waits there by now
+            left.quorum.lose_leadership()  # the node's fetch is waiting there by now
 
             await node.reaches(voter.metadata.image.version)
             assert node.metadata.controller_id == voter.metadata.controller_id
@@ -133,7 +135,7 @@ def test_nobody_learns_from_a_node_that_may_miss_what_is_committed(monkeypatch: 
     asyncio.run(scene())
 
 
-def test_a_command_of_an_observer_is_decided_by_the_leader_and_seen_here_when_it_is_answered() -> None:
+def test_a_command_of_an_observer_is_decided_by_the_leader_and_visible_when_answered() -> None:
     async def scene() -> None:
         async with serving(await started(PeerNode(0))) as voter, observing(ObserverNode(1, voter)) as node:
             reply = await node.metadata.submit(create("a"))
@@ -148,7 +150,7 @@ def test_a_command_that_is_sent_again_is_carried_out_once() -> None:
     async def scene() -> None:
         voter = await started(PeerNode(0))
         async with serving(voter), observing(ObserverNode(1, voter)) as node:
-            node.metadata.broker_epoch = voter.metadata.broker_epoch  # any that is registered
+            node.metadata.broker_epoch = voter.metadata.broker_epoch  # of any registered broker
             lost = 0
 
             def lose(connection: Connection, frame: memoryview) -> Any:
@@ -164,12 +166,12 @@ def test_a_command_that_is_sent_again_is_carried_out_once() -> None:
 
             reply = await node.metadata.submit(create("a"))
 
-            assert lost and reply.topics[0].error_code == ErrorCode.NONE, "the second time it exists"
+            assert lost and reply.topics[0].error_code == ErrorCode.NONE, "a second creation would fail"
 
     asyncio.run(scene())
 
 
-def test_a_node_speaks_for_itself_alone() -> None:
+def test_a_node_sends_commands_only_for_itself() -> None:
     async def scene() -> None:
         async with serving(await started(PeerNode(0))) as voter, observing(ObserverNode(1, voter)) as node:
             with pytest.raises(KafkaError) as refused:
@@ -205,7 +207,7 @@ def test_a_command_waits_for_a_leader_until_its_time_is_up() -> None:
     ("client", "is_refused"),
     [(Asker("User:ann", "10.0.0.1"), True), (Asker("User:root", "10.0.0.1"), False), (None, False)],
 )
-def test_the_controller_judges_the_client_that_a_node_names(client: Asker | None, is_refused: bool) -> None:
+def test_the_controller_authorizes_the_client_of_a_command(client: Asker | None, is_refused: bool) -> None:
     async def scene() -> list[str]:
         voter = await started(PeerNode(0, settings=AUTHORIZER))
         async with serving(voter), observing(ObserverNode(1, voter)) as node:
@@ -221,7 +223,7 @@ def test_the_controller_judges_the_client_that_a_node_names(client: Asker | None
     assert asyncio.run(scene()) == ([] if is_refused else ["a"])
 
 
-def test_a_node_of_before_clients_were_named_decides_for_the_node_that_asks(
+def test_a_node_of_an_older_version_decides_for_the_node_that_sent_the_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(SERVED_TO_PEERS, PeerApi.SUBMIT_COMMAND, (0, 0))
@@ -235,7 +237,7 @@ def test_a_node_of_before_clients_were_named_decides_for_the_node_that_asks(
     assert asyncio.run(scene()) == ["a"]
 
 
-def test_who_has_not_proven_to_be_a_node_speaks_for_nobody() -> None:
+def test_a_peer_that_is_not_authenticated_as_a_node_cannot_name_a_client() -> None:
     async def scene() -> None:
         voter = await started(PeerNode(0, settings=AUTHORIZER))
         async with serving(voter):

@@ -1,4 +1,4 @@
-"""The metadata runtime: when a command is answered, and what becomes of it when the quorum changes hands."""
+"""The metadata runtime: when a command returns, and what happens to it when the leader changes."""
 
 import asyncio
 from typing import cast
@@ -56,7 +56,7 @@ def test_a_command_is_answered_when_it_is_committed_and_published() -> None:
     asyncio.run(scene())
 
 
-def test_kept_answers_are_forgotten_when_the_metadata_change() -> None:
+def test_cached_responses_are_cleared_when_the_metadata_change() -> None:
     async def scene() -> None:
         node = await started(by_hand=True)
         kept = (node.metadata.encoded_answers, node.metadata.encoded_versions)
@@ -84,7 +84,7 @@ def test_commands_do_not_wait_for_each_other_and_see_each_other() -> None:
 
         node.quorum.commit(1)
         await turns()
-        # The third was refused because of the first; it has nothing to append, but waits for the second too.
+        # The third was rejected because of the first. It has no records, but waits for the second, too.
         assert first.done() and not second.done() and not third.done()
         node.quorum.commit(1)
 
@@ -93,12 +93,12 @@ def test_commands_do_not_wait_for_each_other_and_see_each_other() -> None:
     asyncio.run(scene())
 
 
-def test_one_that_gives_up_does_not_fail_the_others_who_wait_for_the_same_commit() -> None:
+def test_a_cancelled_command_does_not_fail_others_that_wait_for_the_same_commit() -> None:
     async def scene() -> None:
         node = await started(by_hand=True)
         first = asyncio.ensure_future(node.metadata.submit(create("a")))
         await turns()
-        second = asyncio.ensure_future(node.metadata.submit(create("a")))  # refused, and waits for the first
+        second = asyncio.ensure_future(node.metadata.submit(create("a")))  # rejected, and waits for the first
         await turns()
 
         second.cancel()
@@ -111,7 +111,7 @@ def test_one_that_gives_up_does_not_fail_the_others_who_wait_for_the_same_commit
     asyncio.run(scene())
 
 
-def test_what_is_not_committed_when_leadership_is_lost_fails_and_is_forgotten() -> None:
+def test_commands_that_are_not_committed_when_leadership_is_lost_fail() -> None:
     async def scene() -> None:
         node = await started(by_hand=True)
         asked = asyncio.ensure_future(node.metadata.submit(create("a"), timeout_ms=0))
@@ -134,7 +134,7 @@ def test_what_is_not_committed_when_leadership_is_lost_fails_and_is_forgotten() 
 
 
 class Voters:
-    """The way to the other voters, of which none leads; `asked` are those that were asked."""
+    """Stands in for the sender to the other voters, none of which leads; `asked` has those it was sent to."""
 
     def __init__(self) -> None:
         self.hint = Leader(-1, -1)
@@ -154,8 +154,8 @@ class RunningQuorum(MemoryQuorum):
         await asyncio.Event().wait()
 
 
-def test_a_new_leader_is_asked_at_once_though_it_was_asked_before_it_led() -> None:
-    """A heartbeat that waits for its turn meanwhile comes too late, and a broker that lives is fenced."""
+def test_a_new_leader_is_asked_at_once_even_if_it_rejected_the_command_before() -> None:
+    """A heartbeat that waited for the end of its backoff would be late, and a running broker be fenced."""
 
     async def scene() -> None:
         quorum, voters = RunningQuorum(), Voters()
@@ -187,8 +187,8 @@ def test_a_new_leader_is_asked_at_once_though_it_was_asked_before_it_led() -> No
     asyncio.run(scene())
 
 
-def test_a_command_is_answered_in_its_time_though_its_leader_is_not_dialled_yet() -> None:
-    """A node that was lost is dialled after a back-off of up to a second, and a client may have less."""
+def test_a_command_times_out_while_its_leader_is_not_connected_yet() -> None:
+    """A connection to a lost node waits for a backoff of up to a second; a client may have less time."""
 
     async def dial_later(node_id: int, purpose: str) -> PeerClient:
         await asyncio.sleep(3_600)
@@ -245,7 +245,7 @@ def test_a_thousand_producer_ids_cost_one_commit() -> None:
     asyncio.run(scene())
 
 
-def test_producers_that_come_together_share_a_block() -> None:
+def test_concurrent_producers_share_a_block() -> None:
     async def scene() -> None:
         node = await started(by_hand=True)
         asked = [asyncio.ensure_future(node.producer_ids.next()) for _ in range(50)]
@@ -276,17 +276,17 @@ def test_a_new_process_of_a_broker_begins_new_leader_epochs() -> None:
     asyncio.run(scene())
 
 
-def test_who_lost_its_connection_before_this_node_came_to_lead_is_fenced_soon(
+def test_a_broker_that_lost_its_connection_before_this_node_led_is_fenced_soon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As the node that led until it died, whose session would last for seconds more."""
+    """For example the last leader, which died, and whose session would last for some more seconds."""
 
     async def scene() -> None:
         node = await started(by_hand=False)
         loop = asyncio.get_running_loop()
         begin = loop.time()
         node.quorum.lose_leadership()
-        node.metadata.broker_id = 1  # of which the metadata know nothing yet
+        node.metadata.broker_id = 1  # a broker that is not registered yet
         node.metadata.peer_lost(0)
         node.quorum.win_election()
 
@@ -302,7 +302,7 @@ def test_who_lost_its_connection_before_this_node_came_to_lead_is_fenced_soon(
 
 
 @pytest.mark.parametrize("leads", [True, False])
-def test_a_process_that_is_gone_is_fenced_by_whoever_leads_at_once(leads: bool) -> None:
+def test_the_leader_fences_a_broker_whose_process_is_gone_at_once(leads: bool) -> None:
     async def scene() -> None:
         node = await started(by_hand=False)
         if not leads:
@@ -317,7 +317,7 @@ def test_a_process_that_is_gone_is_fenced_by_whoever_leads_at_once(leads: bool) 
     asyncio.run(scene())
 
 
-def test_the_end_of_a_process_says_nothing_of_the_next_one() -> None:
+def test_the_end_of_a_process_does_not_concern_the_next_one() -> None:
     async def scene() -> None:
         node = await started(by_hand=False)
 
@@ -328,7 +328,7 @@ def test_the_end_of_a_process_says_nothing_of_the_next_one() -> None:
     asyncio.run(scene())
 
 
-def test_a_leader_that_cannot_hand_over_yet_serves_others_meanwhile() -> None:
+def test_a_leader_that_cannot_hand_over_yet_still_runs_the_loop() -> None:
     async def scene() -> None:
         node = await started(by_hand=False)
         for voter_id in (node.quorum.leader_id, node.quorum.leader_id + 1):
@@ -377,7 +377,7 @@ def test_a_large_topic_is_decided_in_turns_and_others_are_decided_meanwhile() ->
     asyncio.run(scene())
 
 
-def test_a_large_topic_comes_about_however_much_is_decided_meanwhile() -> None:
+def test_a_large_topic_is_created_however_many_commands_are_decided_meanwhile() -> None:
     async def scene() -> None:
         node = await started(by_hand=False)
         asked = asyncio.ensure_future(node.metadata.submit(large("large")))
@@ -394,7 +394,7 @@ def test_a_large_topic_comes_about_however_much_is_decided_meanwhile() -> None:
     asyncio.run(scene())
 
 
-def test_a_topic_that_somebody_else_made_meanwhile_is_not_made_again() -> None:
+def test_a_topic_that_another_command_created_meanwhile_is_not_created_again() -> None:
     async def scene() -> None:
         node = await started(by_hand=False)
         asked = asyncio.ensure_future(node.metadata.submit(large("t")))

@@ -1,4 +1,4 @@
-"""Blocks of producer ids: who waits for one, and who goes while others wait."""
+"""Blocks of producer ids: calls that wait for one, and calls that are cancelled while others wait."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from tests.unit.node.metadata.test_metadata_runtime import started, turns
 
 
 @pytest.mark.parametrize("gone", [[0], [1], [0, 1], [1, 0]])
-def test_a_client_that_goes_takes_nothing_from_those_that_wait(gone: list[int]) -> None:
+def test_a_cancelled_call_does_not_affect_the_calls_that_wait(gone: list[int]) -> None:
     async def scene() -> None:
         node = await started(by_hand=True)
         asking = [asyncio.ensure_future(node.producer_ids.next()) for _ in range(4)]

@@ -1,9 +1,9 @@
-"""Since when a node has no contact to a leader of the metadata quorum."""
+"""The time since which a node has had no contact with a leader of the metadata quorum."""
 
 from ottla.node.metadata.quorum_contact import QuorumContact
 
 
-def test_a_node_is_cut_off_after_the_limit_and_no_longer_when_a_leader_is_heard_again() -> None:
+def test_a_node_is_cut_off_from_the_limit_until_a_leader_answers_again() -> None:
     contact = QuorumContact(9.0)
     contact.begin(100.0, 1_000_000)
 

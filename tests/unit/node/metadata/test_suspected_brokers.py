@@ -1,4 +1,4 @@
-"""Whoever asks for what a broker leads that has most likely fallen waits a little, and not longer."""
+"""Requests for the partitions of a broker that has probably failed wait for a short, bounded time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
@@ -16,7 +16,7 @@ SOON = 0.05
 
 
 def one(brokers: Collection[int]) -> bool:
-    """Ask for what broker 1 leads."""
+    """Return True if a request for partitions of broker 1 concerns one of the brokers."""
     return 1 in brokers
 
 
@@ -25,7 +25,7 @@ def changed(*brokers: int) -> MetadataChanges:
 
 
 async def passes(waiting: Awaitable[None]) -> bool:
-    """Return whether somebody need not wait."""
+    """Return True if the wait ends at once."""
     try:
         await asyncio.wait_for(asyncio.ensure_future(waiting), SOON)
     except TimeoutError:
@@ -33,13 +33,13 @@ async def passes(waiting: Awaitable[None]) -> bool:
     return True
 
 
-def test_nobody_waits_for_brokers_that_are_well() -> None:
+def test_requests_do_not_wait_for_brokers_that_are_not_suspected() -> None:
     async def story() -> None:
         suspects = SuspectedBrokers()
         assert not suspects and await passes(suspects.wait_while(lambda brokers: True))
 
         suspects.suspect(2)
-        assert suspects and await passes(suspects.wait_while(one)), "another is suspected"
+        assert suspects and await passes(suspects.wait_while(one)), "another broker is suspected"
 
     asyncio.run(story())
 
@@ -51,7 +51,7 @@ def test_nobody_waits_for_brokers_that_are_well() -> None:
         lambda suspects: suspects.meet_metadata(EMPTY, changed(1)),
     ],
 )
-def test_whoever_asks_for_a_suspected_leader_waits_until_it_is_known(
+def test_a_request_for_a_suspected_leader_waits_until_its_state_is_known(
     ended: Callable[[SuspectedBrokers], None],
 ) -> None:
     async def story() -> None:
@@ -63,7 +63,7 @@ def test_whoever_asks_for_a_suspected_leader_waits_until_it_is_known(
 
         suspects.meet_metadata(EMPTY, changed(7))
         await asyncio.sleep(0)
-        assert not waiting.done(), "the metadata tell of another broker"
+        assert not waiting.done(), "another broker has changed"
 
         ended(suspects)
         await asyncio.wait_for(waiting, 60)
@@ -87,7 +87,7 @@ def test_the_wait_ends_as_soon_as_the_metadata_name_another_leader() -> None:
     asyncio.run(story())
 
 
-def test_the_wait_is_bounded_and_who_is_gone_is_no_leader_for_a_while(
+def test_the_wait_is_bounded_and_a_broker_that_is_gone_is_no_leader_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(suspected_brokers, "WAIT_S", 0.01)
@@ -106,7 +106,7 @@ def test_the_wait_is_bounded_and_who_is_gone_is_no_leader_for_a_while(
     asyncio.run(story())
 
 
-def test_after_a_fall_leaders_are_waited_for_and_the_broker_is_still_named(
+def test_after_a_failure_requests_wait_for_leaders_and_the_broker_is_still_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(suspected_brokers, "WAIT_S", 0.2)
@@ -122,7 +122,7 @@ def test_after_a_fall_leaders_are_waited_for_and_the_broker_is_still_named(
         assert list(suspects.fallen()) == [1]
         leaderless = suspects.wait_while(lambda brokers: NO_LEADER in brokers)
         assert not await passes(leaderless)
-        assert await passes(suspects.wait_while(one)), "others have their leaders"
+        assert await passes(suspects.wait_while(one)), "other partitions have their leaders"
 
         await asyncio.wait_for(suspects.wait_while(lambda brokers: NO_LEADER in brokers), 60)
         await asyncio.sleep(0.3)
@@ -132,13 +132,13 @@ def test_after_a_fall_leaders_are_waited_for_and_the_broker_is_still_named(
 
 
 class EarlyLoop(asyncio.SelectorEventLoop):
-    """A loop whose timers are early, as those of loops that count in milliseconds may be."""
+    """A loop whose timers fire early, as they may on a loop that counts in milliseconds."""
 
     def call_at(self, when: float, *rest: Any, **more: Any) -> asyncio.TimerHandle:
         return super().call_at(when - SOON / 2, *rest, **more)
 
 
-def test_the_wait_ends_also_where_timers_are_early(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wait_ends_even_if_timers_are_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suspected_brokers, "WAIT_S", SOON)
 
     async def story() -> None:
@@ -150,7 +150,7 @@ def test_the_wait_ends_also_where_timers_are_early(monkeypatch: pytest.MonkeyPat
         runner.run(story())
 
 
-def test_a_broker_that_is_back_is_not_taken_for_fallen() -> None:
+def test_a_broker_that_came_back_does_not_count_as_failed() -> None:
     async def story() -> None:
         world, suspects = MetadataWorld(brokers=2), SuspectedBrokers()
         suspects.meet_metadata(world.image, changed(0, 1))
@@ -165,7 +165,7 @@ def test_a_broker_that_is_back_is_not_taken_for_fallen() -> None:
     asyncio.run(story())
 
 
-def test_a_broker_that_nobody_suspects_is_not_gone() -> None:
+def test_a_broker_that_is_not_suspected_is_not_gone() -> None:
     async def story() -> None:
         suspects = SuspectedBrokers()
         suspects.is_gone(1)
@@ -175,7 +175,7 @@ def test_a_broker_that_nobody_suspects_is_not_gone() -> None:
 
 
 async def _heard(suspects: SuspectedBrokers, looks: list[int], *, hangs: bool = False) -> None:
-    """Let `suspects` hear of broker 1 and 2, of which 1 is found to be gone."""
+    """Have `suspects` probe the leaders 1 and 2, of which the probe suspects 1."""
 
     async def look(broker_id: int) -> None:
         looks.append(broker_id)
@@ -188,7 +188,7 @@ async def _heard(suspects: SuspectedBrokers, looks: list[int], *, hangs: bool = 
     await suspects.hear(lambda: (1, 2))
 
 
-def test_leaders_are_looked_for_before_they_are_named() -> None:
+def test_leaders_are_probed_before_they_are_named() -> None:
     async def story() -> None:
         suspects, looks = SuspectedBrokers(), list[int]()
 
@@ -200,7 +200,7 @@ def test_leaders_are_looked_for_before_they_are_named() -> None:
     asyncio.run(story())
 
 
-def test_leaders_are_not_looked_for_again_and_again() -> None:
+def test_leaders_are_not_probed_again_at_once() -> None:
     async def story() -> None:
         suspects, looks = SuspectedBrokers(), list[int]()
 
@@ -217,7 +217,7 @@ def test_leaders_are_not_looked_for_again_and_again() -> None:
     asyncio.run(story())
 
 
-def test_a_leader_that_cannot_be_reached_delays_nobody_for_long() -> None:
+def test_an_unreachable_leader_delays_a_request_only_briefly() -> None:
     async def story() -> None:
         suspects, looks = SuspectedBrokers(), list[int]()
 
@@ -229,7 +229,7 @@ def test_a_leader_that_cannot_be_reached_delays_nobody_for_long() -> None:
     asyncio.run(story())
 
 
-def test_whoever_knows_more_than_the_metadata_waits_for_them_and_not_for_long(
+def test_a_client_that_is_ahead_of_the_metadata_waits_for_a_bounded_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(suspected_brokers, "WAIT_S", 0.2)
@@ -245,7 +245,7 @@ def test_whoever_knows_more_than_the_metadata_waits_for_them_and_not_for_long(
         await asyncio.sleep(0)
         suspects.meet_metadata(EMPTY, changed())
         await asyncio.sleep(0.01)
-        assert not waiting.done(), "this change is about something else"
+        assert not waiting.done(), "this change concerns something else"
 
         known = True
         suspects.meet_metadata(EMPTY, changed())

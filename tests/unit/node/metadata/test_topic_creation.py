@@ -1,4 +1,4 @@
-"""Internal topics as they are created: replicas for a small cluster, settings, and by the name alone."""
+"""The creation of internal topics: replicas in a small cluster, settings, and creation by name."""
 
 import itertools
 
@@ -26,7 +26,7 @@ def made(**settings: str) -> NewTopic:
     return transactions_topic(MetadataImage(), config, unique)
 
 
-def test_the_topic_of_transactions_is_as_its_settings_want_it() -> None:
+def test_the_topic_of_transactions_follows_its_settings() -> None:
     topic = made(
         transaction_state_log_num_partitions="7",
         transaction_state_log_min_isr="3",
@@ -37,13 +37,13 @@ def test_the_topic_of_transactions_is_as_its_settings_want_it() -> None:
     assert {one.name: one.value for one in topic.configs} == {
         "cleanup.policy": "compact",
         "compression.type": "uncompressed",
-        "min.insync.replicas": "1",  # as there is one node: alarms would never end
+        "min.insync.replicas": "1",  # there is one node: with more, alarms would never end
         "segment.bytes": "12345",
         "unclean.leader.election.enable": "false",
     }
 
 
-def test_the_topic_of_share_states_is_as_its_settings_want_it() -> None:
+def test_the_topic_of_share_states_follows_its_settings() -> None:
     config = parse_config(
         {
             "share.coordinator.state.topic.num.partitions": "7",
@@ -85,7 +85,7 @@ def test_voters_that_are_not_up_yet_are_counted(wanted: str, voters: int, replic
     assert min_isr == str(min(2, replicas))
 
 
-def test_who_asks_for_an_internal_topic_by_its_name_gets_that() -> None:
+def test_an_internal_topic_that_is_requested_by_name_has_its_own_settings() -> None:
     config, image = parse_config({}), MetadataImage()
 
     names = ["__consumer_offsets", "__transaction_state", "__share_group_state", "other"]

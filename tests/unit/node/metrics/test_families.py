@@ -1,4 +1,4 @@
-"""Families carry the names, types and labels that dashboards ask for, and both formats can be read again."""
+"""Families have the names, types and labels that dashboards use, and both formats can be parsed."""
 
 import asyncio
 from collections.abc import Iterable
@@ -59,7 +59,7 @@ def lines_of(families: Iterable[Family]) -> list[Written]:
 
 
 def samples(made: Iterable[Family]) -> dict[str, float]:
-    """What a Prometheus reads: NAME{labels} -> value, the same of both formats."""
+    """Return what Prometheus reads, as NAME{labels} -> value, and check that both formats give it."""
     written = lines_of(made)
     read, also_read = (
         {
@@ -80,8 +80,8 @@ def partition(index: int = 0, *, is_leader: bool = True, **fields: int) -> Parti
     return usual._replace(**fields)
 
 
-def test_a_log_directory_tells_what_is_not_cleaned_in_it() -> None:
-    """Under the names of Kafka's LogCleanerManager, one gauge a directory."""
+def test_a_log_directory_shows_the_logs_that_cannot_be_cleaned() -> None:
+    """The gauges have the names of Kafka's LogCleanerManager, with a sample for each directory."""
     directories = [
         LogDirReading(path="/a", is_online=True, uncleanable_sizes=[100, 20]),
         LogDirReading(path="/b", is_online=False, uncleanable_sizes=[]),
@@ -116,7 +116,7 @@ def test_topics_count_one_by_one_and_together() -> None:
     name = "kafka_server_brokertopicmetrics_bytesin_total"
     assert read[f"{name}{{}}"] == 12
     assert read[f"{name}{{topic=a}}"] == 5
-    assert f"{name}{{topic=b}}" not in read, "one topic was allowed"
+    assert f"{name}{{topic=b}}" not in read, "the limit is one topic"
 
 
 def test_a_topic_that_is_deleted_stays_in_the_sum_over_all_topics() -> None:
@@ -133,7 +133,7 @@ def test_a_topic_that_is_deleted_stays_in_the_sum_over_all_topics() -> None:
     }
 
 
-def test_fetches_of_consumers_and_followers_are_told_apart() -> None:
+def test_fetches_of_consumers_and_followers_are_counted_separately() -> None:
     counters = AllRequestCounters()
     fetch, followers = counters.of("Fetch", 18), counters.of("FetchFollower", 18)
     fetch.requests, followers.requests = 10, 4
@@ -156,7 +156,7 @@ def test_fetches_of_consumers_and_followers_are_told_apart() -> None:
     assert read["ottla_request_duration_seconds_bucket{le=+Inf,request=Fetch}"] == 10
 
 
-def test_only_the_leader_tells_how_a_partition_is() -> None:
+def test_only_the_leader_reports_the_state_of_a_partition() -> None:
     read = samples(
         partition_families(
             [partition(0, in_sync_count=2, is_under_replicated=True), partition(1, is_leader=False)]
@@ -169,7 +169,7 @@ def test_only_the_leader_tells_how_a_partition_is() -> None:
     assert read["kafka_log_log_logendoffset{partition=1,topic=t}"] == 9
 
 
-def test_a_partition_without_a_leader_is_told_by_the_controller_alone() -> None:
+def test_only_the_controller_reports_a_partition_without_a_leader() -> None:
     lost = image(PartitionImage(0, (1, 2), (2,), -1, 3, 4))
 
     told = samples(exporter_families(lost, [], is_controller=True, max_partitions=10))
@@ -199,7 +199,7 @@ def test_a_sum_of_the_controllers_numbers_over_all_nodes_is_right() -> None:
     assert together[f"{prefix}_activebrokercount{{}}"] == together[f"{prefix}_fencedbrokercount{{}}"] == 1
 
 
-def test_a_group_tells_its_lag_in_records_and_seconds_and_nothing_that_is_not_known() -> None:
+def test_a_group_has_its_lag_in_records_and_seconds_as_far_as_it_is_known() -> None:
     committed = [CommittedReading("t", 0, 5, 3, 1500), CommittedReading("t", 1, 6, None, None)]
     group = GroupReading(
         group_id='g"\n', protocol="classic", state="Stable", protocol_type="consumer", protocol_name="range",
@@ -218,7 +218,7 @@ def test_a_group_tells_its_lag_in_records_and_seconds_and_nothing_that_is_not_kn
     assert read['kminion_kafka_consumer_group_members{group_id=g"\n}'] == 2
 
 
-def test_a_name_of_others_cannot_write_lines_of_its_own() -> None:
+def test_a_name_chosen_by_a_client_cannot_add_lines() -> None:
     family = gauge("a", "words", [(labels(topic='x"} 1\nkafka_brokers 99\n'), 1)])
 
     text = exposition(lines_of([family]), is_openmetrics=False).content.decode()
@@ -242,7 +242,7 @@ def test_times_are_a_histogram_in_seconds_and_a_summary_in_milliseconds() -> Non
     assert read["s_sum{}"] == 80 and 10 <= read["s{quantile=0.99}"] <= 25
 
 
-def test_a_scrape_that_does_not_ask_for_all_has_fewer_buckets_which_count_the_same() -> None:
+def test_a_usual_scrape_has_fewer_buckets_with_the_same_counts() -> None:
     times = LatencyHistogram()
     times.observe(0.02, 4)
     rows = [(NO_LABELS, times), (labels(request="Fetch"), times)]
@@ -256,7 +256,7 @@ def test_a_scrape_that_does_not_ask_for_all_has_fewer_buckets_which_count_the_sa
     assert set(COARSE_BOUNDS_S) <= set(BOUNDS_S)
 
 
-def test_a_label_may_hold_anything_and_is_read_as_it_was() -> None:
+def test_a_label_may_have_any_characters_and_is_read_back_unchanged() -> None:
     name = 'back\\slash, "quotes"} and\na line'
 
     read = samples([gauge("a", 'words "quoted" \\', [(labels(topic=name), True)])])
@@ -264,7 +264,7 @@ def test_a_label_may_hold_anything_and_is_read_as_it_was() -> None:
     assert read == {f"a{{topic={name}}}": 1}
 
 
-def test_what_is_no_text_is_written_as_a_question_mark() -> None:
+def test_bytes_that_are_not_text_are_written_as_a_question_mark() -> None:
     family = gauge("a", "words", [(labels(path="/data/\udcff"), 1)])
 
     written = asyncio.run(write(family, Pace(), Room(MAX_BYTES)))
@@ -280,7 +280,7 @@ def test_a_large_family_is_written_whole() -> None:
     assert written.samples.decode() == "".join(f'many{{n="{n}"}} {n / 2}\n' for n in range(len(rows)))
 
 
-def test_the_process_is_told_as_by_every_client_of_prometheus() -> None:
+def test_the_process_has_the_standard_names_of_prometheus_clients() -> None:
     read = samples(ProcessFamilies().collect())
 
     assert read["process_cpu_seconds_total{}"] > 0 and read["process_open_fds{}"] > 0
@@ -297,18 +297,18 @@ def test_the_process_is_told_as_by_every_client_of_prometheus() -> None:
         ("text/plain;version=0.0.4", False),
         ("application/openmetrics-text", True),
         ("application/openmetrics-text; version=1.0.0; charset=utf-8", True),
-        # As Prometheus 3 asks.
+        # The header of Prometheus 3.
         ("application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;q=0.5", True),
         ("text/plain;q=0.5, application/openmetrics-text;version=0.0.1;q=0.4", False),
         ("application/openmetrics-text;version=2.0.0", False),
         (";;,,=;version=", False),
     ],
 )
-def test_who_asks_for_a_format_that_there_is_gets_it(accept: str, is_openmetrics: bool) -> None:
+def test_openmetrics_is_chosen_by_the_accept_header(accept: str, is_openmetrics: bool) -> None:
     assert asks_for_openmetrics(accept) is is_openmetrics
 
 
-def test_a_scrape_that_is_too_large_is_cut_by_lines_and_says_so() -> None:
+def test_a_scrape_that_is_too_large_loses_lines_and_counts_them() -> None:
     max_bytes = ALWAYS_BYTES + 100_000
 
     async def scrape() -> list[Written]:
@@ -329,7 +329,7 @@ def test_a_scrape_that_is_too_large_is_cut_by_lines_and_says_so() -> None:
     assert read["of_the_node{}"] == 7
 
 
-def test_the_first_lines_of_a_family_are_told_when_there_is_no_room() -> None:
+def test_the_first_lines_of_a_family_are_written_even_without_room() -> None:
     rows = [(labels(number=number), number) for number in range(LINES_AT_ONCE)]
 
     written = asyncio.run(write(gauge("few", "words", rows), Pace(), Room(0)))
@@ -338,7 +338,7 @@ def test_the_first_lines_of_a_family_are_told_when_there_is_no_room() -> None:
     assert len(written.samples) < ALWAYS_BYTES_OF_FAMILY
 
 
-def test_groups_are_told_as_far_as_their_names_have_room() -> None:
+def test_groups_have_samples_as_far_as_their_names_have_room() -> None:
     groups = [
         GroupReading(
             group_id=name,

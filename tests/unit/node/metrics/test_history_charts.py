@@ -1,4 +1,4 @@
-"""Histories of several nodes as one: values of the same time add up, quantiles are those of all requests."""
+"""Merged histories of nodes: values of the same time add up, and quantiles are those of all requests."""
 
 from array import array
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def test_values_of_the_same_time_add_up() -> None:
     }
 
 
-def test_sums_end_where_the_nodes_have_samples_and_wait_for_none_that_takes_no_more() -> None:
+def test_sums_end_at_the_last_samples_of_the_nodes_that_still_take_them() -> None:
     late = [samples(110, (1, 1, 1, 1), (2, 2, 2, 2)), samples(100, (5, 5, 5, 5))]
     ended = [samples(200, (1, 1, 1, 1), (2, 2, 2, 2)), samples(100, (5, 5, 5, 5))]
 
@@ -39,12 +39,12 @@ def test_sums_end_where_the_nodes_have_samples_and_wait_for_none_that_takes_no_m
     assert charted(Kind.TOPIC, ended).series["size_bytes"] == [5, *[None] * 8, 1, 2]
 
 
-def test_nothing_is_known_of_what_no_node_keeps() -> None:
+def test_a_history_that_no_node_has_is_empty() -> None:
     for told in ([], [samples(100)], [Samples([], array("f"), 100, 10)]):
         assert charted(Kind.GROUP, told) == (0, [], {"lag": []})
 
 
-def test_nodes_of_other_versions_and_intervals_are_put_together_as_far_as_they_go() -> None:
+def test_histories_of_other_versions_and_intervals_are_merged_as_far_as_possible() -> None:
     told = charted(
         Kind.TOPIC,
         [

@@ -1,4 +1,4 @@
-"""Logins by listener, under Kafka's names."""
+"""Logins by listener, by Kafka's names."""
 
 from ottla.node.metrics.family import Family
 from ottla.node.metrics.readings import ListenerReading
@@ -10,7 +10,7 @@ def reading(name: str, counts: LoginCounts) -> ListenerReading:
     return ListenerReading(name=name, connections=1, accepted=2, logins=counts.by_name(), software={})
 
 
-def test_each_listener_tells_its_logins() -> None:
+def test_each_listener_has_its_own_logins() -> None:
     counts = LoginCounts()
     counts.successful, counts.failed, counts.successful_again, counts.failed_again = 5, 4, 3, 2
     counts.expired = 1

@@ -1,4 +1,4 @@
-"""How late the node's loop is, and how long its longest turn was."""
+"""The delay of the node's loop, and the CPU time of its longest turn."""
 
 import asyncio
 
@@ -11,17 +11,17 @@ LOOK_EVERY_S = 0.001
 TURN_S = 0.03
 
 
-def test_the_longest_turn_is_told_in_cpu_time_and_waiting_counts_for_nothing(
+def test_the_longest_turn_is_in_cpu_time_and_waiting_does_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watch = LoopWatch()
     now_s = cpu_s = 0.0
-    # The clocks stand still but for what the story says: a busy machine adds nothing.
+    # The clocks advance only as the test says, so a busy machine makes no difference.
     monkeypatch.setattr(loop_watch, "monotonic_s", lambda: now_s)
     monkeypatch.setattr(LoopWatch, "cpu_s", lambda _: cpu_s)
 
     async def turn(*, lasts_s: float, works_s: float) -> float:
-        """One turn of the loop, and the longest that was told after the next look."""
+        """Run one turn of the loop, and return the longest turn that the next timer measures."""
         nonlocal now_s, cpu_s
         looks = sum(watch.lag.counts)
         now_s += lasts_s

@@ -1,4 +1,4 @@
-"""Work that is long sleeps once a turn, and work that is short never does."""
+"""Long work sleeps once in a turn, and short work never sleeps."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ from ottla.node.metrics.pace import PAUSE_S, TURN_S, Pace
 
 
 class Sleeps:
-    """As much of asyncio as a pace uses."""
+    """The part of asyncio that a pace uses."""
 
     def __init__(self, sleep: Callable[[float], Awaitable[None]]) -> None:
         self.sleep = sleep
@@ -26,7 +26,7 @@ def test_a_pause_is_a_sleep_when_a_turn_is_over(monkeypatch: pytest.MonkeyPatch)
         now_s += seconds
 
     monkeypatch.setattr(module, "monotonic_s", lambda: now_s)
-    # Not for the nodes of other tests, which may be at work in this process.
+    # In this module only: nodes of other tests may be running in this process.
     monkeypatch.setattr(module, "asyncio", Sleeps(sleep))
     pace = Pace()
 

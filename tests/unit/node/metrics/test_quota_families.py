@@ -1,4 +1,4 @@
-"""ottla.node.metrics.quota_families: quotas under the names of Kafka's JMX."""
+"""ottla.node.metrics.quota_families: quotas by the names of Kafka's JMX."""
 
 from ottla.node.metrics.quota_families import quota_families
 from ottla.node.metrics.readings import QuotasReading
@@ -7,7 +7,7 @@ from ottla.node.quota.connection_rates import ListenerRates, RateReadings
 from tests.unit.node.metrics.test_families import samples
 
 
-def test_whoever_has_a_quota_is_told_and_names_of_clients_write_no_lines_of_their_own() -> None:
+def test_clients_with_a_quota_have_samples_and_their_names_cannot_add_lines() -> None:
     def reading(value: float, mutation_rate: float = 0.0) -> list[QuotaReading]:
         return [QuotaReading("ann", 'x"} 1\ny', value, mutation_rate, 250.0)]
 

@@ -1,4 +1,4 @@
-"""Rates of a node and of all nodes: each is compared with itself, and what can be compared adds up."""
+"""Rates of a node and of all nodes: each is computed from its own readings, and the rates are added up."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -64,7 +64,7 @@ def test_a_quantile_is_that_of_all_requests_not_the_mean_of_the_nodes(
     assert told["requests"][0]["p99_ms"] <= 1.0
 
 
-def test_a_node_that_comes_is_counted_when_it_can_be_compared(cluster: ClusterRates, clock: Clock) -> None:
+def test_a_new_node_counts_from_its_second_reading(cluster: ClusterRates, clock: Clock) -> None:
     read(cluster, clock, 0.0, {0: counts(0)})
     joined = read(cluster, clock, 2.0, {0: counts(20), 1: counts(5000)})
     later = read(cluster, clock, 4.0, {0: counts(40), 1: counts(5010)})
@@ -73,9 +73,7 @@ def test_a_node_that_comes_is_counted_when_it_can_be_compared(cluster: ClusterRa
     assert later["messages_in_per_second"] == 15.0
 
 
-def test_a_node_that_began_anew_has_done_nothing_rather_than_less(
-    cluster: ClusterRates, clock: Clock
-) -> None:
+def test_a_restarted_node_has_rates_of_zero_and_not_below(cluster: ClusterRates, clock: Clock) -> None:
     read(cluster, clock, 0.0, {0: counts(9000, 90)})
     told = read(cluster, clock, 2.0, {0: counts(10, 1)})
 
@@ -83,7 +81,7 @@ def test_a_node_that_began_anew_has_done_nothing_rather_than_less(
     assert told["requests"][0]["p50_ms"] is None
 
 
-def test_what_was_not_asked_lately_took_no_time_that_is_known(cluster: ClusterRates, clock: Clock) -> None:
+def test_an_api_without_recent_requests_has_no_quantiles(cluster: ClusterRates, clock: Clock) -> None:
     read(cluster, clock, 0.0, {0: counts(0, 5)})
     told = read(cluster, clock, 2.0, {0: counts(0, 5)})
 

@@ -1,4 +1,4 @@
-"""The lag of share groups, from the states that a share coordinator has and the ends of logs."""
+"""The lag of share groups, from the states of a share coordinator and the ends of logs."""
 
 from dataclasses import dataclass
 
@@ -34,13 +34,13 @@ class Core:
 
 @dataclass
 class Coordinators:
-    """Those of a node."""
+    """The share coordinators of a node."""
 
     cores: list[Core]
 
 
 def services_with(states: dict[SharePartitionKey, tuple[int, int]]) -> Services:
-    """A node whose share coordinator has these states: start offset, and records that are done with."""
+    """Return a node whose share coordinator has these states: (start offset, number of done records)."""
     known = {
         key: KnownState(
             ShareState(
@@ -67,7 +67,7 @@ def key(group: str, topic_id: bytes, partition: int) -> SharePartitionKey:
     return SharePartitionKey(group, topic_id, partition)
 
 
-def test_what_was_never_read_and_topics_that_are_gone_have_no_start() -> None:
+def test_partitions_never_fetched_and_deleted_topics_have_no_start() -> None:
     states = {
         key("g", A, 0): (5, 2),
         key("g", A, 1): (-1, -1),
@@ -85,7 +85,7 @@ def test_what_was_never_read_and_topics_that_are_gone_have_no_start() -> None:
     ]
 
 
-def test_no_more_are_told_than_may_be() -> None:
+def test_the_number_of_starts_is_limited() -> None:
     states = {key("g", A, number): (0, 0) for number in range(10)}
 
     starts, left_out = at_once(read_share_starts(services_with(states), 3))
@@ -93,7 +93,7 @@ def test_no_more_are_told_than_may_be() -> None:
     assert (len(starts["g"]), left_out) == (3, 7)
 
 
-def test_records_that_are_done_with_are_no_lag() -> None:
+def test_completed_records_do_not_count_as_lag() -> None:
     starts = [ShareStart("a", 0, 5, 2), ShareStart("a", 1, 5, -1), ShareStart("b", 0, 9, 0)]
     ends = {
         GroupOffset(TopicPartition("a", 0), None): PartitionLag(20, None, None),
@@ -109,7 +109,7 @@ def test_records_that_are_done_with_are_no_lag() -> None:
     ]
 
 
-def test_the_lag_of_a_share_group_stands_under_the_names_of_other_groups_without_members() -> None:
+def test_the_lag_of_a_share_group_has_the_names_of_other_groups_but_no_members() -> None:
     end = {GroupOffset(TopicPartition("a", 0), None): PartitionLag(20, None, None)}
     reading = with_ends("g", [ShareStart("a", 0, 5, 2)], end)
 

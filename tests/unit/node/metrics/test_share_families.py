@@ -1,4 +1,4 @@
-"""Share groups under the names of Kafka's meters."""
+"""Share groups by the names of Kafka's meters."""
 
 from ottla.node.counters.share_counters import MAX_COUNTED_GROUPS, OTHER_GROUPS, ShareCounters
 from ottla.node.metrics.readings import SharePartitionReading, ShareReading
@@ -9,7 +9,7 @@ def lines_of(reading: ShareReading) -> set[str]:
     return {line.rstrip() for family in share_families(reading) for line in family.lines}
 
 
-def test_what_members_said_and_what_they_hold_is_told() -> None:
+def test_acknowledgements_and_records_in_flight_have_samples() -> None:
     counters = ShareCounters()
     counters.acknowledged = [1, 20, 3, 4, 5]
     counters.expired_fetches = 6

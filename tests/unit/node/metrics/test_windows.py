@@ -1,11 +1,11 @@
-"""Rates and quantiles are taken from the oldest reading of a window, never from one of the same moment."""
+"""Rates and quantiles compare with the oldest reading of a window, but never with one of the same moment."""
 
 import weakref
 
 from ottla.node.metrics.windows import MAX_READINGS, Window, counts_since
 
 
-def test_a_reading_of_this_moment_tells_no_rate() -> None:
+def test_a_reading_of_the_same_moment_gives_no_rate() -> None:
     window: Window[int] = Window(10.0)
     assert window.oldest(0.0) is None
 
@@ -15,7 +15,7 @@ def test_a_reading_of_this_moment_tells_no_rate() -> None:
     assert window.oldest(2.0) == (2.0, 1)
 
 
-def test_what_is_older_than_the_window_goes_but_the_last() -> None:
+def test_readings_older_than_the_window_are_removed_except_the_last() -> None:
     window: Window[int] = Window(10.0)
     for second in (0, 8, 16):
         window.add(float(second), second)
@@ -26,7 +26,7 @@ def test_what_is_older_than_the_window_goes_but_the_last() -> None:
 
 def test_readings_that_come_often_are_not_all_kept() -> None:
     class Reading:
-        """A reading that can be referred to weakly."""
+        """A reading to which weak references are possible."""
 
     window: Window[Reading] = Window(10.0)
     kept: weakref.WeakSet[Reading] = weakref.WeakSet()
