@@ -280,12 +280,12 @@ def _result(
     That is a member that joins, one whose partitions changed, and one that sends all its fields, since it may
     have missed an answer.
     """
-    tells_all = (
+    lists_all = (
         command.rebalance_timeout_ms != -1
         and (command.subscribed_topic_names is not None or command.subscribed_topic_regex is not None)
         and command.owned is not None
     )
-    shows = command.member_epoch == JOIN_EPOCH or tells_all or before.assigned != after.assigned
+    shows = command.member_epoch == JOIN_EPOCH or lists_all or before.assigned != after.assigned
     return ConsumerGroupHeartbeatResult(
         member_id=after.member_id,
         member_epoch=after.member_epoch,

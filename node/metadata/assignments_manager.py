@@ -57,11 +57,11 @@ class AssignmentsManager:
     def dir_failed(self, directory_id: bytes) -> None:
         """Report that a directory has failed: none of its replicas can be served."""
         # Logs are closed in a thread when the node stops, and a disk may fail then.
-        told_by_s = self._loop.time() + self._failure_timeout_s
-        self._failed_dirs.setdefault(directory_id, told_by_s)
+        reported_by_s = self._loop.time() + self._failure_timeout_s
+        self._failed_dirs.setdefault(directory_id, reported_by_s)
         self._has_news.set()
         if self._attempt is not None:
-            self._attempt.reschedule(self._told_by_s)
+            self._attempt.reschedule(self._reported_by_s)
 
     async def run(self) -> None:
         """Send reports until cancelled.
@@ -71,7 +71,7 @@ class AssignmentsManager:
         while True:
             await self._has_news.wait()
             try:
-                async with asyncio.timeout_at(self._told_by_s) as self._attempt:
+                async with asyncio.timeout_at(self._reported_by_s) as self._attempt:
                     if not await self.report():
                         await asyncio.sleep(RETRY_SECONDS)
             except TimeoutError:
@@ -84,7 +84,7 @@ class AssignmentsManager:
                 self._attempt = None
 
     @property
-    def _told_by_s(self) -> float | None:
+    def _reported_by_s(self) -> float | None:
         """The time by which the first failed directory must be reported; None if none has failed."""
         return min(self._failed_dirs.values(), default=None)
 
@@ -102,7 +102,7 @@ class AssignmentsManager:
                 for directory_id in failed:
                     del self._failed_dirs[directory_id]
             while self._assignments:
-                told = tuple(islice(self._assignments.items(), MAX_ASSIGNMENTS_PER_COMMAND))
+                sent = tuple(islice(self._assignments.items(), MAX_ASSIGNMENTS_PER_COMMAND))
                 await metadata.submit(
                     AssignReplicasToDirs(
                         broker_id=metadata.broker_id,
@@ -111,11 +111,11 @@ class AssignmentsManager:
                             ReplicaDirectory(
                                 topic_id=topic_id, partition_index=index, directory_id=directory_id
                             )
-                            for (topic_id, index), directory_id in told
+                            for (topic_id, index), directory_id in sent
                         ],
                     )
                 )
-                for place, directory_id in told:
+                for place, directory_id in sent:
                     if self._assignments[place] == directory_id:
                         del self._assignments[place]
         except KafkaError as error:

@@ -141,10 +141,10 @@ class Balancer:
             if broker.broker_id == self._node_id:
                 sizes[broker.broker_id] = await self._own_sizes()
                 continue
-            told = await self._ask(
+            response = await self._ask(
                 broker.broker_id, PURPOSE, DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse, ASK_S
             )
-            sizes[broker.broker_id] = sizes_in(told)
+            sizes[broker.broker_id] = sizes_in(response)
         return sizes
 
     def _measure(self, image: MetadataImage, sizes: Mapping[int, LogDirSizes]) -> bool:
@@ -250,11 +250,11 @@ def led_by_others(image: MetadataImage) -> list[TopicPartitions]:
     return found
 
 
-def sizes_in(told: DescribeLogDirsResponse) -> LogDirSizes:
+def sizes_in(response: DescribeLogDirsResponse) -> LogDirSizes:
     """Return the sizes in a broker's response, without its offline directories."""
     replicas: dict[TopicPartition, int] = {}
     disk_bytes = used_bytes = 0
-    for log_dir in told.results:
+    for log_dir in response.results:
         if log_dir.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
             continue
         if log_dir.error_code:

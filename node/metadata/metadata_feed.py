@@ -30,7 +30,8 @@ MAX_WAIT_MS: Final = 30_000
 MAX_WAITING: Final = 10_000  # nodes; the largest clusters of Apache Kafka have a few hundred
 # The least time between two rounds of responses, for each waiting node: a hundred nodes get one per 100 ms.
 GAP_S_FOR_EACH: Final = 0.001
-TOLD_PER_TURN: Final = 16  # responses in a turn of the loop; at some 30 us each, clients wait 0.5 ms for them
+# Responses in a turn of the loop; at some 30 us each, clients wait 0.5 ms for them.
+ANSWERED_PER_TURN: Final = 16
 SNAPSHOTS_KEPT: Final = 2
 LOOK_S: Final = 0.5  # how often this voter checks that it still receives all commits
 
@@ -77,9 +78,9 @@ class MetadataFeed:
         self._entries: list[_Entry] = []
         self._records = 0
         self._waiting: dict[asyncio.Future[None], asyncio.TimerHandle] = {}
-        self._to_tell: list[asyncio.Future[None]] = []  # to be answered in the next turns, from the end on
-        self._told_at = 0.0
-        self._telling: asyncio.TimerHandle | None = None
+        self._to_answer: list[asyncio.Future[None]] = []  # to be answered in the next turns, from the end on
+        self._answered_at = 0.0
+        self._answering: asyncio.TimerHandle | None = None
         self._looking: asyncio.TimerHandle | None = None
         # The last response: most nodes fetch from the same offset.
         self._answered_key: tuple[int, ...] = ()
@@ -103,38 +104,38 @@ class MetadataFeed:
         self._wake()
 
     def _wake(self) -> None:
-        if not self._waiting or self._telling is not None:
+        if not self._waiting or self._answering is not None:
             return
         loop = asyncio.get_running_loop()
-        delay_s = self._told_at + len(self._waiting) * GAP_S_FOR_EACH - loop.time()
+        delay_s = self._answered_at + len(self._waiting) * GAP_S_FOR_EACH - loop.time()
         if delay_s <= 0:
-            self._tell()
+            self._answer_waiting()
         else:
-            self._telling = loop.call_later(delay_s, self._tell)
+            self._answering = loop.call_later(delay_s, self._answer_waiting)
 
-    def _tell(self) -> None:
-        self._telling = None
-        self._told_at = asyncio.get_running_loop().time()
+    def _answer_waiting(self) -> None:
+        self._answering = None
+        self._answered_at = asyncio.get_running_loop().time()
         waiting, self._waiting = self._waiting, {}
         for timer in waiting.values():
             timer.cancel()
-        self._to_tell = [*reversed(waiting), *self._to_tell]
+        self._to_answer = [*reversed(waiting), *self._to_answer]
         self._tell_some()
 
     def _tell_some(self) -> None:
-        for _ in range(min(TOLD_PER_TURN, len(self._to_tell))):
-            _finish(self._to_tell.pop())
-        if self._to_tell:
+        for _ in range(min(ANSWERED_PER_TURN, len(self._to_answer))):
+            _finish(self._to_answer.pop())
+        if self._to_answer:
             asyncio.get_running_loop().call_soon(self._tell_some)
 
     def close(self) -> None:
         """Answer all waiting requests with the present metadata."""
-        for timer in (self._telling, self._looking):
+        for timer in (self._answering, self._looking):
             if timer is not None:
                 timer.cancel()
-        self._tell()
-        while self._to_tell:
-            _finish(self._to_tell.pop())
+        self._answer_waiting()
+        while self._to_answer:
+            _finish(self._to_answer.pop())
 
     def _look(self) -> None:
         """Answer the waiting requests, with an error, if this node has lost its vote or its leader."""
@@ -144,7 +145,7 @@ class MetadataFeed:
         if self._hears_all():
             self._looking = asyncio.get_running_loop().call_later(LOOK_S, self._look)
         else:
-            self._tell()
+            self._answer_waiting()
 
     # ---- requests ------------------------------------------------------------------------------------------
 

@@ -165,22 +165,22 @@ class MetadataObserver:
             FetchMetadataResponse,
             timeout_s=FETCH_WAIT_MS / 1000 + 5,
         )
-        told = {
+        addresses = {
             one.node_id: Endpoint(one.host, one.port, one.security_protocol)
             for one in response.voters
             if one.node_id != self._node_id
         }
         if response.error_code:
             # It lost its vote or its leader. Its voters may have newer addresses, or some may be missing.
-            self._voters |= told
+            self._voters |= addresses
             raise KafkaError(ErrorCode(response.error_code), f"Node {voter_id} rejected a fetch of metadata.")
         if response.epoch >= self.epoch:
             known_id, self.leader_id, self.epoch = self.leader_id, response.leader_id, response.epoch
             if self.leader_id != known_id:
                 assert self._listener is not None
                 self._listener.handle_leader_change()
-        if told:
-            self._voters = told
+        if addresses:
+            self._voters = addresses
         if response.snapshot_offset >= 0:
             await self._take_snapshot(client, response)
         await self._apply(response.batches)

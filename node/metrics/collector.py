@@ -104,21 +104,21 @@ class NodeCollector:
         return self._facts.config.ottla_metrics_bytes_max
 
     @property
-    def tells_all(self) -> bool:
+    def shows_all(self) -> bool:
         """True if every scrape includes internal topics and all buckets (`ottla.metrics.all`)."""
         return self._facts.config.ottla_metrics_all
 
-    async def collect(self, pace: Pace, *, tells_all: bool) -> Iterable[Family]:
+    async def collect(self, pace: Pace, *, shows_all: bool) -> Iterable[Family]:
         """Read the node and return all families, which can be iterated once; each is made when it is reached.
 
-        With `tells_all`, the partitions of internal topics, some 150, have samples of their own.
+        With `shows_all`, the partitions of internal topics, some 150, have samples of their own.
         """
         facts = self._facts
         if not facts.is_serving:
             return [*always(SOFTWARE_VERSION, is_serving=False, is_responsive=True), *self._process.collect()]
         families: Iterable[Family]
         try:
-            families = await self._collect_all(pace, tells_all=tells_all)
+            families = await self._collect_all(pace, shows_all=shows_all)
             is_responsive = True
         except KafkaError:
             families, is_responsive = self._without_loop(), False
@@ -128,7 +128,7 @@ class NodeCollector:
             self._process.collect(),
         )
 
-    async def _collect_all(self, pace: Pace, *, tells_all: bool) -> Iterable[Family]:
+    async def _collect_all(self, pace: Pace, *, shows_all: bool) -> Iterable[Family]:
         config = self._facts.config
         began_s = monotonic_s()
         look_every_s = config.ottla_metrics_loop_look_ms / 1000
@@ -136,20 +136,20 @@ class NodeCollector:
         await self._facts.ask(lambda _: self._watch.start(look_every_s))
         node = await self._in_turns(read_node.read_node)
         partitions = sorted(await self._in_turns(read_node.read_partitions), key=lambda one: one[:2])
-        named = [one for one in partitions if tells_all or one.topic not in INTERNAL_TOPICS]
+        named = [one for one in partitions if shows_all or one.topic not in INTERNAL_TOPICS]
         clients = await self._in_turns(read_node.read_client_metrics)
         quotas = await self._in_turns(read_node.read_quotas)
         shares = await self._in_turns(read_node.read_shares)
         groups, offsets_left_out = await self._read_groups(config.ottla_metrics_group_offsets_max, pace)
-        told = read_groups.told_one_by_one(
+        shown_groups = read_groups.shown_one_by_one(
             groups, config.ottla_metrics_groups_max, config.ottla_metrics_bytes_max // 2
         )
         starts, starts_left_out = await self._in_turns(
             partial(read_share_starts.read_share_starts, most=config.ottla_metrics_group_offsets_max)
         )
         read_s = monotonic_s()
-        told = await self._with_lag(told, pace)
-        share_lags = read_groups.told_one_by_one(
+        shown_groups = await self._with_lag(shown_groups, pace)
+        share_lags = read_groups.shown_one_by_one(
             await self._share_lags(starts, pace),
             config.ottla_metrics_groups_max,
             config.ottla_metrics_bytes_max // 4,
@@ -159,7 +159,7 @@ class NodeCollector:
         topics = self._topics().keys() - {DELETED_TOPICS}
         left_out = {
             "partition": max(0, len(named) - config.ottla_metrics_partitions_max),
-            "group": len(groups) - len(told),
+            "group": len(groups) - len(shown_groups),
             "group_offset": offsets_left_out + starts_left_out,
             "share_group_lag": len(starts) - len(share_lags),
             "topic": max(0, len(topics) - config.ottla_metrics_topics_max),
@@ -168,7 +168,15 @@ class NodeCollector:
 
         def families() -> Iterator[Family]:
             yield from self._families(
-                config, node, partitions, named, groups, told, share_lags, volumes, tells_all=tells_all
+                config,
+                node,
+                partitions,
+                named,
+                groups,
+                shown_groups,
+                share_lags,
+                volumes,
+                shows_all=shows_all,
             )
             yield from share_families(shares)
             # Last, so that series whose number depends on clients take no room from the node's own.
@@ -266,11 +274,11 @@ class NodeCollector:
         partitions: Sequence[PartitionReading],
         named: Sequence[PartitionReading],
         groups: Sequence[GroupReading],
-        told: Sequence[GroupReading],
+        shown_groups: Sequence[GroupReading],
         share_lags: Sequence[GroupReading],
         volumes: Mapping[str, VolumeBytes],
         *,
-        tells_all: bool,
+        shows_all: bool,
     ) -> Iterator[Family]:
         services, now_s = self._facts.services, monotonic_s()
         image, is_controller = services.metadata.image, node.is_controller
@@ -297,9 +305,9 @@ class NodeCollector:
             now_ms=services.clock.now_ms(),
         )
         yield from self._exporters(
-            config, image, partitions, shown, told, share_lags, is_controller=is_controller
+            config, image, partitions, shown, shown_groups, share_lags, is_controller=is_controller
         )
-        yield from coordinator_families(groups, node, tells_all=tells_all)
+        yield from coordinator_families(groups, node, shows_all=shows_all)
         yield from loop_families(self._watch, self._idle_share())
         yield from memory_families(node, services.receive_memory.limit_bytes, services.memory_max_bytes)
         yield from rest_families(self._facts.rest_work())

@@ -116,28 +116,28 @@ class Scraper:
     def __init__(self, facts: NodeFacts) -> None:
         self._collector = NodeCollector(facts)
         self._lock = asyncio.Lock()
-        self._kept: dict[bool, Kept] = {}  # by `tells_all`
+        self._kept: dict[bool, Kept] = {}  # by `shows_all`
 
-    async def scrape(self, accept: str, *, tells_all: bool = False) -> Exposition:
+    async def scrape(self, accept: str, *, shows_all: bool = False) -> Exposition:
         """Return a scrape at most a second old, in the format that the Accept header requests.
 
-        `tells_all` adds the partitions of internal topics and the finer buckets, as `ottla.metrics.all` does.
+        `shows_all` adds the partitions of internal topics and the finer buckets, as `ottla.metrics.all` does.
         """
-        tells_all = tells_all or self._collector.tells_all
+        shows_all = shows_all or self._collector.shows_all
         async with self._lock:
-            kept = self._kept.get(tells_all)
+            kept = self._kept.get(shows_all)
             if kept is None or monotonic_s() - kept.made_s >= KEPT_S:
-                kept = self._kept[tells_all] = Kept(await self._write(tells_all=tells_all), monotonic_s())
-                asyncio.get_running_loop().call_later(KEPT_S, self._forget, tells_all, kept)
+                kept = self._kept[shows_all] = Kept(await self._write(shows_all=shows_all), monotonic_s())
+                asyncio.get_running_loop().call_later(KEPT_S, self._forget, shows_all, kept)
         return exposition(kept.families, is_openmetrics=asks_for_openmetrics(accept))
 
-    async def _write(self, *, tells_all: bool) -> list[Written]:
+    async def _write(self, *, shows_all: bool) -> list[Written]:
         pace, room = Pace(), Room(self._collector.max_bytes)
-        families = await self._collector.collect(pace, tells_all=tells_all)
-        written = [await write(one if tells_all else with_fewer_buckets(one), pace, room) for one in families]
+        families = await self._collector.collect(pace, shows_all=shows_all)
+        written = [await write(one if shows_all else with_fewer_buckets(one), pace, room) for one in families]
         return [*written, await write(cut_family(room), pace, room)]
 
-    def _forget(self, tells_all: bool, kept: Kept) -> None:
+    def _forget(self, shows_all: bool, kept: Kept) -> None:
         """Free a scrape, which may take megabytes, when it is too old to be returned again."""
-        if self._kept.get(tells_all) is kept:
-            del self._kept[tells_all]
+        if self._kept.get(shows_all) is kept:
+            del self._kept[shows_all]

@@ -32,7 +32,7 @@ _NAMES: Final = {
 
 
 def coordinator_families(
-    groups: Sequence[GroupReading], reading: NodeReading, *, tells_all: bool
+    groups: Sequence[GroupReading], reading: NodeReading, *, shows_all: bool
 ) -> list[Family]:
     """Return the numbers of groups, transactional ids and share-partitions that this node coordinates."""
     classic = Counter(one.state for one in groups if one.protocol == "classic")
@@ -79,7 +79,7 @@ def coordinator_families(
             [
                 (labels(topic=SHARE_STATE_TOPIC, partition=index), offset)
                 for index, offset in reading.share_pruned_offsets
-                if tells_all
+                if shows_all
             ],
         ),
         counter(

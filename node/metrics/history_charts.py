@@ -44,35 +44,35 @@ class Charted(NamedTuple):
     series: dict[str, list[float | None]]
 
 
-def charted(kind: Kind, told: Collection[Samples]) -> Charted:
+def charted(kind: Kind, samples: Collection[Samples]) -> Charted:
     """Return the history of a topic, a group or nodes, from the samples of each node."""
-    told = [one for one in told if len(one.values)]
-    interval_ms = max((one.interval_ms for one in told), default=0)
-    times = _times(told, interval_ms)
-    sums = {name: _sum(told, name, times) for name in _SUMS[kind]}
+    samples = [one for one in samples if len(one.values)]
+    interval_ms = max((one.interval_ms for one in samples), default=0)
+    times = _times(samples, interval_ms)
+    sums = {name: _sum(samples, name, times) for name in _SUMS[kind]}
     series = {line: [_rounded(value) for value in sums[name]] for name, line in _SUMS[kind].items()}
     if kind is Kind.NODE:
         for api, names in _LATENCIES.items():
-            rows = list(zip(*(_sum(told, name, times) for name in names), strict=True))
+            rows = list(zip(*(_sum(samples, name, times) for name in names), strict=True))
             for word, share in QUANTILES.items():
                 series[f"{api}_{word}_ms"] = [_quantile_ms(row, share) for row in rows]
     return Charted(interval_ms, times, series)
 
 
-def _times(told: Collection[Samples], interval_ms: int) -> list[int]:
+def _times(samples: Collection[Samples], interval_ms: int) -> list[int]:
     """Return the times of the samples, up to the last one of all nodes that take samples at present."""
-    if not told:
+    if not samples:
         return []
-    newest_ms = max(one.end_ms for one in told)
-    end_ms = min(one.end_ms for one in told if one.end_ms >= newest_ms - LATE_INTERVALS * interval_ms)
-    begin_ms = min(one.begin_ms for one in told)
+    newest_ms = max(one.end_ms for one in samples)
+    end_ms = min(one.end_ms for one in samples if one.end_ms >= newest_ms - LATE_INTERVALS * interval_ms)
+    begin_ms = min(one.begin_ms for one in samples)
     return list(range(begin_ms - begin_ms % interval_ms, end_ms + 1, interval_ms))
 
 
-def _sum(told: Collection[Samples], column: str, times: Sequence[int]) -> list[float]:
+def _sum(samples: Collection[Samples], column: str, times: Sequence[int]) -> list[float]:
     """Return the sums of a column at these times, over the nodes that have a value; NaN where none has."""
     sums = [nan] * len(times)
-    for one in told:
+    for one in samples:
         if column not in one.columns:  # a node of another version
             continue
         width = len(one.columns)

@@ -29,8 +29,8 @@ class ProcessFamilies:
 def _disk_families() -> list[Family]:
     """Return the disk I/O by the names of Kafka's LinuxIoMetricsCollector; none if the kernel has none."""
     try:
-        told = dict(line.split(": ", 1) for line in _PROCESS_IO.read_text().splitlines())
-        counts = {way: int(told[f"{way}_bytes"]) for way in ("read", "write")}
+        fields = dict(line.split(": ", 1) for line in _PROCESS_IO.read_text().splitlines())
+        counts = {way: int(fields[f"{way}_bytes"]) for way in ("read", "write")}
     except (OSError, KeyError, ValueError):
         return []
     return [

@@ -83,11 +83,13 @@ class ClusterRates:
     def __init__(self, facts: NodeFacts) -> None:
         self._readings: dict[int, _Readings] = {}
 
-    def flows(self, told: Mapping[int, NodeCounts]) -> dict[int, Flow]:
+    def flows(self, counts_by_node: Mapping[int, NodeCounts]) -> dict[int, Flow]:
         """Return the rates by node, from the counts of the nodes that answered; others start again."""
         now_s = monotonic_s()
-        self._readings = {node_id: self._readings.get(node_id) or _Readings() for node_id in told}
-        return {node_id: self._readings[node_id].flow(now_s, counts) for node_id, counts in told.items()}
+        self._readings = {node_id: self._readings.get(node_id) or _Readings() for node_id in counts_by_node}
+        return {
+            node_id: self._readings[node_id].flow(now_s, counts) for node_id, counts in counts_by_node.items()
+        }
 
 
 def together(flows: Iterable[Flow]) -> Flow:

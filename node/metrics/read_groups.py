@@ -68,20 +68,20 @@ def _read_group(group: Group) -> GroupReading:
     )
 
 
-def told_one_by_one(groups: Sequence[GroupReading], max_groups: int, max_bytes: int) -> list[GroupReading]:
+def shown_one_by_one(groups: Sequence[GroupReading], max_groups: int, max_bytes: int) -> list[GroupReading]:
     """Return the first groups: at most `max_groups`, and as many as have room in `max_bytes`.
 
     Each series of a group contains its id, whose length the client chose.
     """
-    told: list[GroupReading] = []
+    shown: list[GroupReading] = []
     for group in groups:
         id_bytes = 2 * len(group.group_id.encode(errors="replace"))  # as if each character were escaped
         series = SERIES_OF_GROUP + SERIES_OF_OFFSET * len(group.committed)
         max_bytes -= series * (id_bytes + BYTES_OF_SERIES)
-        if len(told) == max_groups or max_bytes < 0:
+        if len(shown) == max_groups or max_bytes < 0:
             break
-        told.append(group)
-    return told
+        shown.append(group)
+    return shown
 
 
 def with_offsets(group: GroupReading, offsets: Offsets) -> GroupReading:

@@ -58,8 +58,8 @@ def topic_families(topics: Mapping[str, TopicCounters], max_topics: int) -> Iter
 
     Deleted topics are in the sum only.
     """
-    told = islice((topic for topic in topics if topic != DELETED_TOPICS), max_topics)
-    shown = [(labels(topic=topic), topics[topic]) for topic in told]
+    first = islice((topic for topic in topics if topic != DELETED_TOPICS), max_topics)
+    shown = [(labels(topic=topic), topics[topic]) for topic in first]
     for name, attribute, words in _TOPIC_METERS:
         yield _topic_family(name, attrgetter(attribute), words, topics, shown)
     for name, attribute, words in _REPLICATION_METERS:

@@ -106,7 +106,7 @@ CLUSTER: Final = Owner(
     list_link=lambda context, request: url(
         request.base_url, "clusters", context.cluster_id, "broker-configs"
     ),
-    tells_all=False,
+    shows_all=False,
 )
 
 ROUTES: Final = (

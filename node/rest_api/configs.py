@@ -175,7 +175,7 @@ class Owner(NamedTuple):
     data: Callable[[RestContext, RestRequest, ConfigResource, DescribeConfigsResourceResult], Data]
     list_link: Callable[[RestContext, RestRequest], str]
     is_for_administrators: bool = False  # True: these settings belong to the cluster itself
-    tells_all: bool = True  # False: only settings that were set are listed, and any may be set
+    shows_all: bool = True  # False: only settings that were set are listed, and any may be set
 
     @property
     def list_schema(self) -> Schema:
@@ -261,7 +261,7 @@ async def _get_config(owner: Owner, context: RestContext, request: RestRequest) 
 async def _update_config(owner: Owner, context: RestContext, request: RestRequest) -> Answer:
     value = text_of(request.body.get("value"))
     change = ConfigChange(request.path["name"], SET, value)
-    return await _change(owner, context, request, [change], must_be_told=owner.tells_all)
+    return await _change(owner, context, request, [change], must_be_told=owner.shows_all)
 
 
 async def _reset_config(owner: Owner, context: RestContext, request: RestRequest) -> Answer:
@@ -273,7 +273,7 @@ async def _alter_configs(owner: Owner, context: RestContext, request: RestReques
     changes = changes_of(request.body["data"])
     only_check = bool(request.body.get("validate_only"))
     return await _change(
-        owner, context, request, changes, must_be_told=owner.tells_all, only_check=only_check
+        owner, context, request, changes, must_be_told=owner.shows_all, only_check=only_check
     )
 
 

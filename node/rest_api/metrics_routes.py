@@ -46,7 +46,7 @@ _CLUSTER_RATES: Final = record(
 
 async def get_metrics(context: RestContext, request: RestRequest) -> Answer:
     found = await context.facts.keep(Scraper).scrape(
-        request.headers.get("Accept", ""), tells_all=request.query.get("all", False)
+        request.headers.get("Accept", ""), shows_all=request.query.get("all", False)
     )
     return Answer(content=found.content, content_type=found.content_type)
 

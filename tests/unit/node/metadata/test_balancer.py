@@ -49,7 +49,7 @@ class World:
         self.metadata = MetadataWorld(brokers=brokers)
         topic = self.metadata.topic("t", assignments=list(enumerate(assignments)))
         self.metadata.submit(CreateTopics(topics=[topic]))
-        self.told: list[Command] = []
+        self.submitted: list[Command] = []
         self.silent: set[int] = set()
         self.refuses = False  # as if the partitions had another number of replicas meanwhile
         self.clock = ManualClock()
@@ -71,7 +71,7 @@ class World:
         return self.metadata.image
 
     async def submit(self, command: Command) -> Reply:
-        self.told.append(command)
+        self.submitted.append(command)
         if self.refuses and isinstance(command, AlterPartitionReassignments):
             topics = [
                 ReassignableTopic(
@@ -117,10 +117,10 @@ class World:
 
     def step(self) -> list[str]:
         """Take a step some time after the last one, and return the kinds of commands that it submitted."""
-        self.told.clear()
+        self.submitted.clear()
         self.clock.advance(balancer.SAMPLE_MS)
         asyncio.run(self.balancer.step())
-        return [type(one).__name__ for one in self.told]
+        return [type(one).__name__ for one in self.submitted]
 
     def moving(self) -> list[int]:
         return [one.partition for one in ongoing_reassignments(self.image)]
@@ -222,7 +222,7 @@ def test_nothing_moves_while_a_broker_does_not_return_its_sizes() -> None:
 
     with pytest.raises(KafkaError):
         world.step()
-    assert world.told == []
+    assert world.submitted == []
 
 
 def test_growing_partitions_are_shared_between_the_brokers() -> None:

@@ -47,13 +47,13 @@ def is_told(waiting: Delayed[Any]) -> bool:
 def test_waiting_nodes_are_answered_in_order_a_few_in_each_turn_of_the_loop() -> None:
     async def scene() -> None:
         feed = make_feed()
-        crowd = [wait(feed) for _ in range(3 * metadata_feed.TOLD_PER_TURN)]
+        crowd = [wait(feed) for _ in range(3 * metadata_feed.ANSWERED_PER_TURN)]
 
         commit(feed)
 
         for turn in (1, 2, 3):
             told = [is_told(one) for one in crowd]
-            assert told == sorted(told, reverse=True) and sum(told) == turn * metadata_feed.TOLD_PER_TURN
+            assert told == sorted(told, reverse=True) and sum(told) == turn * metadata_feed.ANSWERED_PER_TURN
             await asyncio.sleep(0)
         feed.close()
 
@@ -63,7 +63,7 @@ def test_waiting_nodes_are_answered_in_order_a_few_in_each_turn_of_the_loop() ->
 def test_a_feed_that_closes_answers_all_waiting_nodes() -> None:
     async def scene() -> None:
         feed = make_feed()
-        crowd = [wait(feed) for _ in range(3 * metadata_feed.TOLD_PER_TURN)]
+        crowd = [wait(feed) for _ in range(3 * metadata_feed.ANSWERED_PER_TURN)]
         commit(feed)
 
         feed.close()

@@ -46,7 +46,7 @@ from ottla.node.metrics.family import (
 from ottla.node.metrics.group_families import consumer_group_families, kminion_group_families
 from ottla.node.metrics.node_families import ProcessFamilies
 from ottla.node.metrics.pace import Pace
-from ottla.node.metrics.read_groups import told_one_by_one
+from ottla.node.metrics.read_groups import shown_one_by_one
 from ottla.node.metrics.readings import CommittedReading, GroupReading, LogDirReading, PartitionReading
 from ottla.node.metrics.replica_families import log_dir_families, partition_families
 from ottla.node.metrics.request_families import request_families, topic_families
@@ -351,6 +351,6 @@ def test_groups_have_samples_as_far_as_their_names_have_room() -> None:
         for name in ["a", "b" * 1_000, "c"]
     ]
 
-    assert told_one_by_one(groups, 10, 1_000_000) == groups
-    assert told_one_by_one(groups, 2, 1_000_000) == groups[:2]
-    assert told_one_by_one(groups, 10, 5_000) == groups[:1]
+    assert shown_one_by_one(groups, 10, 1_000_000) == groups
+    assert shown_one_by_one(groups, 2, 1_000_000) == groups[:2]
+    assert shown_one_by_one(groups, 10, 5_000) == groups[:1]
