@@ -18,14 +18,16 @@ Ask = Callable[[Client, int], Awaitable[R]]
 
 
 @dataclass(frozen=True, slots=True)
-class Told(Generic[R]):
+class BrokerAnswers(Generic[R]):
     """The answers of the brokers by id, and the errors of those that did not answer."""
 
     found: Mapping[int, R]
     problems: Mapping[int, KafkaError]
 
 
-async def ask_brokers(client: Client, ask: Ask[R], broker_ids: Iterable[int] | None = None) -> Told[R]:
+async def ask_brokers(
+    client: Client, ask: Ask[R], broker_ids: Iterable[int] | None = None
+) -> BrokerAnswers[R]:
     """Ask these brokers, or all that are up; repeat it for half of the time for those that do not answer.
 
     A broker that is fenced meanwhile is not missing: others took over its state. KafkaError if no broker
@@ -47,7 +49,7 @@ async def ask_brokers(client: Client, ask: Ask[R], broker_ids: Iterable[int] | N
         pause_s = min(2 * pause_s, MAX_RETRY_PAUSE_S)
     if problems and not found:
         raise next(iter(problems.values()))
-    return Told(found, problems)
+    return BrokerAnswers(found, problems)
 
 
 async def _round(
