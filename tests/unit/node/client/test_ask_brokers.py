@@ -7,7 +7,7 @@ import pytest
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.client import ask_brokers as asking
-from ottla.node.client.ask_brokers import Told, ask_brokers
+from ottla.node.client.ask_brokers import BrokerAnswers, ask_brokers
 from ottla.node.client.cluster_client import Client, Topic
 from ottla.node.client.deadline import Deadline
 from ottla.node.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
@@ -43,7 +43,7 @@ class Cluster:
         return f"of {broker_id}"
 
 
-def ask(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, cut_off: bool = False) -> Told[str]:
+def ask(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, cut_off: bool = False) -> BrokerAnswers[str]:
     async def sleep(seconds: float) -> None:
         cluster.now_s += seconds
 
@@ -85,7 +85,7 @@ def test_a_broker_that_is_fenced_meanwhile_is_not_missing(monkeypatch: pytest.Mo
     monkeypatch.setattr(cluster, "ask", ask_and_fence)
     told = ask(cluster, monkeypatch)
 
-    assert told == Told({0: "of 0"}, {}) and cluster.now_s < 1
+    assert told == BrokerAnswers({0: "of 0"}, {}) and cluster.now_s < 1
 
 
 def test_a_final_error_and_no_answer_at_all_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
