@@ -1,7 +1,7 @@
-"""What administrators asked of the cluster, and whether it is as they were told at the end.
+"""The history of administrators' requests, with the checks that the metadata agree with it in the end.
 
-A request that was given up may still be carried out, once, at any later time. What it asked for stays in
-doubt: it may be what is found, and so may what was answered last.
+A request without an answer may still take effect, once, at any later time. Its value stays in doubt: at the
+end the metadata may have it, or the value that was answered last.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,22 +18,22 @@ V = TypeVar("V")
 
 @dataclass(slots=True)
 class Asked(Generic[V]):
-    """One thing that can be set: what it is after the last answer, and what may have come of the others."""
+    """A value that can be set: the last one that was answered, and others that may have taken effect."""
 
     settled: V
     in_doubt: list[V] = field(default_factory=list)
-    is_anything: bool = False  # what it is cannot be told until the next answer
+    is_anything: bool = False  # unknown until the next answer
 
     def ask(self, value: V) -> None:
         self.in_doubt.append(value)
 
     def settle(self, value: V) -> None:
-        """It was answered with success."""
+        """Note that the value was set."""
         self.in_doubt.remove(value)
         self.settled, self.is_anything = value, False
 
     def refuse(self, value: V) -> None:
-        """It was answered, and nothing was done."""
+        """Note that the value was rejected."""
         self.in_doubt.remove(value)
 
     def allows(self, value: V) -> bool:
@@ -45,7 +45,7 @@ class Asked(Generic[V]):
 
 @dataclass(slots=True)
 class TopicHistory:
-    """What the cluster was asked to do with a topic, and what it answered."""
+    """The requests for a topic and their answers."""
 
     partitions: Asked[int]
     is_made: bool = False  # answered with success
@@ -58,18 +58,18 @@ class TopicHistory:
 
 
 class AdminHistory:
-    """All that administrators know of the cluster."""
+    """The knowledge of all administrators."""
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicHistory] = {}
         self.assignments: dict[TopicPartition, Asked[tuple[int, ...]]] = {}
         self._cancels_in_doubt: set[TopicPartition] = set()
-        self.votes: dict[int, Asked[bool]] = {}  # by node: whether it is a voter
+        self.votes: dict[int, Asked[bool]] = {}  # by node: True if it is a voter
 
     # ---- topics ----------------------------------------------------------------------------------------
 
     def judge_repeated(self, error: KafkaError, topic: str) -> None:
-        """Each thing is asked for once, whatever its answer: a second time is the cluster's own doing."""
+        """Check that no request took effect twice, as none is sent twice."""
         is_gone = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self.topics[topic].is_made
         is_there = error.code in (ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.INVALID_PARTITIONS)
         if is_gone or is_there:
@@ -81,15 +81,15 @@ class AdminHistory:
         self._cancels_in_doubt.add(partition)
 
     def cancel_answered(self, partition: TopicPartition, *, is_done: bool) -> None:
-        """A move that was cancelled ends somewhere between all that were asked for."""
+        """Note the answer to a cancellation, after which any earlier assignment is possible."""
         self._cancels_in_doubt.discard(partition)
         if is_done and partition in self.assignments:
             self.assignments[partition].is_anything = True
 
-    # ---- the end ---------------------------------------------------------------------------------------
+    # ---- end -------------------------------------------------------------------------------------------
 
     def check(self, who: str, image: MetadataImage) -> None:
-        """Compare with the metadata of a node that has all of them."""
+        """Compare with the metadata of a node, which must be complete."""
         for name, told in self.topics.items():
             self._check_topic(who, name, told, image)
         for partition, asked in self.assignments.items():

@@ -1,7 +1,7 @@
-"""Each protection that is taken out is missed by the simulation, within a bounded number of seeds.
+"""Each mutant, which lacks one protection, must be detected within a bounded number of seeds.
 
-It is missed by something that is checked: a mutant that makes a node fail with an exception of its own proves
-nothing, and fails the test.
+It must be detected by a check: a mutant that makes a node fail with an exception of its own proves nothing,
+and fails the test.
 """
 
 import pytest
@@ -22,7 +22,7 @@ OF_EACH_RUN = [
         for mutants in (MUTANTS, GROUP_MUTANTS, TXN_MUTANTS, BALANCE_MUTANTS)
         for one in some_of(mutants, of_each_run=4)
     ),
-    *SHARE_MUTANTS,  # all of them: most are found in a second or two
+    *SHARE_MUTANTS,  # all of them: most are detected in a second or two
 ]
 
 

@@ -1,8 +1,8 @@
-"""A share group under faults, seed by seed, beside all other clients of a cluster.
+"""A share group under random faults, beside all other clients of a cluster, seed by seed.
 
-`scripts/simulate --seeds A-B --workers 5` looks for more. What must hold stands in `share_invariants`,
+`scripts/simulate --seeds A-B --workers 5` runs more seeds. The checks are those of `share_invariants`,
 `share_history` and `share_letters`. In each run the group has some of the traits: dead letters, back-off,
-delayed delivery, and somebody who alters and deletes its offsets.
+delayed delivery, and an administrator that alters and deletes its offsets.
 """
 
 import pytest

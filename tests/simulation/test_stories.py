@@ -1,4 +1,4 @@
-"""Each story ends well."""
+"""Scenarios of whole brokers: each must keep all that was acknowledged, and end with a cluster at rest."""
 
 import pytest
 
@@ -70,7 +70,7 @@ def test_a_replica_that_others_went_on_without_does_not_lead(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [16, 19])
 def test_the_last_in_sync_does_not_lead_when_it_hears_that_it_is_the_last(seed: int) -> None:
-    """The quorum was lost, and the one that came back with it was put out of the ISR."""
+    """The seeds lose the quorum, and the replica that returned with it was removed from the ISR."""
     Simulation(seed, Options()).play(stories.the_last_in_sync_loses_its_power)
 
 

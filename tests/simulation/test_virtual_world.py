@@ -1,4 +1,4 @@
-"""The simulated world itself: what its network, disk and processes promise, and what they do not."""
+"""Tests of the simulated world: the guarantees of its network, disk and processes, and their limits."""
 
 import asyncio
 import gc
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Collector(asyncio.Protocol):
-    """Notes what it is told."""
+    """A protocol that records all that it receives."""
 
     def __init__(self) -> None:
         self.received = b""
@@ -176,7 +176,7 @@ def test_nothing_of_a_dead_process_happens_any_more() -> None:
                 await asyncio.sleep(1)
                 seen.append(world.loop.now_s)
         finally:
-            await asyncio.sleep(1)  # one that is killed does not come to this
+            await asyncio.sleep(1)  # a killed coroutine does not get beyond this
             seen.append(-1)
 
     async def main() -> None:
@@ -202,14 +202,14 @@ def test_a_run_in_which_nothing_can_happen_any_more_ends() -> None:
 
 
 def test_a_run_that_fails_leaves_nothing_to_the_collector() -> None:
-    """Python warns of a coroutine that nobody awaited; of another test, if that is when it is collected."""
+    """Python warns of a coroutine that was never awaited when it is collected, perhaps in another test."""
     world, seen = World(1), list[str]()
     process = world.add_client("a")
 
     async def never() -> None: ...
 
     def in_a_circle() -> Coroutine[Any, Any, None]:
-        """Return a coroutine that only the collector finds."""
+        """Return a coroutine that only the garbage collector finds."""
         circle: list[Any] = [never()]
         circle.append(circle)
         made: Coroutine[Any, Any, None] = circle[0]
@@ -229,11 +229,11 @@ def test_a_run_that_fails_leaves_nothing_to_the_collector() -> None:
         world.spawn(process, stands("a task of a process"))
         await asyncio.sleep(1)
         world.loop.pause(process)
-        world.spawn(process, waits_for(in_a_circle()))  # which does not begin
+        world.spawn(process, waits_for(in_a_circle()))  # it does not start
         world.loop.failures.append(SimulationError("it has failed"))
         await stands("the run")
 
-    gc.collect()  # what others have left
+    gc.collect()  # garbage of earlier tests
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         with pytest.raises(SimulationError, match="it has failed"):
