@@ -88,8 +88,7 @@ class ShareHistory:
         is_last: bool,
         wall_ms: int = 0,
     ) -> None:
-        """Note that a leader delivers a record; `wall_ms` is the latest time that its clock can have shown.
-        """
+        """Note a delivery by a leader; `wall_ms` is the latest time that its clock can have shown."""
         self._given[member, partition, offset] = count
         key = member, partition, offset, count
         self._given_ms[key] = max(wall_ms, self._given_ms.get(key, 0))

@@ -79,9 +79,7 @@ class Term:
 
 
 class Reign:
-    """The terms of a share-partition in one state epoch, and the offsets that its coordinator has as
-    finished.
-    """
+    """The terms of a share-partition in one state epoch, and the records that are finished in it."""
 
     def __init__(self, watch: ShareWatch) -> None:
         self.watch = watch  # of the newest term

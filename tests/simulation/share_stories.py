@@ -342,8 +342,9 @@ async def _begin_at_the_start(simulation: Simulation, group: str) -> None:
 
 
 async def _group(simulation: Simulation, *, is_on_leader: bool) -> tuple[str, VirtualNode, VirtualNode]:
-    """Return a group, the leader of the first partition, and the share coordinator: the leader or another
-    node.
+    """Return a group, the leader of the first partition, and the share coordinator of the group.
+
+    The two are the same node if `is_on_leader`, else different ones.
     """
     probe = _Member(simulation.workload, "probe", "probe")
     await probe.do(probe.join())  # creates the topic of the states

@@ -240,8 +240,7 @@ class ShareWorkload:
             await asyncio.sleep(0.05)
 
     async def _produce_probe(self, client: SimClient, partition: TopicPartition, limit_s: float) -> int:
-        """Produce one record that is due much later and one that is due at once; return the latter's offset.
-        """
+        """Produce a record that is due much later and one that is due now; return the second one's offset."""
         deadline_s = self._world.loop.now_s + limit_s
         offset = -1
         delays_ms = [PROBE_MS, 0]

@@ -1,4 +1,4 @@
-"""The sink's protocol under crashes, pauses, retries and zombies at every request, seed by seed."""
+"""Tests of the sink's protocol under crashes, pauses, retries and zombies at every request, seed by seed."""
 
 import pytest
 
@@ -8,8 +8,9 @@ from tests.simulation.sink_mutants import MUTANTS, Mutate
 pytestmark = pytest.mark.slow
 
 SEEDS, THOROUGH_SEEDS = 10, 30
-MOST_SEEDS = 150  # in which a mutant must be found
-# Those that few seeds find, with the first that did: tried first, as a hundred others take seconds.
+MOST_SEEDS = 150  # that must detect a mutant
+# Mutants that few seeds detect, with the first one that does: it is tried first, as a hundred others take
+# seconds.
 FOUND_BY = {"a_list_that_nobody_checks": 98, "lives_that_share_their_slots": 110}
 
 
