@@ -1,4 +1,4 @@
-"""Scenarios of late copies: transaction markers, or offset commits, that arrive a second time.
+"""Scenarios in which a copy of a transaction marker, or of an offset commit, arrives a second time.
 
 The producer's next transaction is then open in the same epoch, as older clients keep it. Whatever the copy
 says, that transaction must end as its producer decides.

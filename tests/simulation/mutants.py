@@ -285,7 +285,7 @@ def a_follower_does_not_look_where_it_parted_from_its_leader(patch: Patch) -> No
 
 @mutant(TURNS, 2)
 def a_follower_cuts_its_log_to_its_high_watermark(patch: Patch) -> None:
-    """As before KIP-101: committed records that are not yet known to be committed are lost at an election."""
+    """Before KIP-101, committed records that were not yet known to be committed were lost at an election."""
     add = FollowerFetcher.add
 
     def cut_and_add(fetcher: FollowerFetcher, partition: Partition) -> None:

@@ -199,7 +199,7 @@ def who_is_too_slow_keeps_its_epoch(patch: Patch) -> None:
 
 @mutant(TXN, 18)
 def late_ends_of_the_old_protocol_decide(patch: Patch) -> None:
-    """As in KAFKA-17754."""
+    """The subject of KAFKA-17754."""
     end = transaction_coordinator.end_transaction
     patch.setattr(
         transaction_coordinator,
