@@ -37,9 +37,9 @@ class ShareWatch:
         for offset in range(first, last + 1):
             hold = self._holds.get(offset)
             assert hold is None or hold.until_ms <= now_ms, (
-                f"{offset} is held by {hold}, and given to {member}"
+                f"{offset} is held by {hold}, and acquired by {member}"
             )
-            assert offset not in self._done, f"{offset} is done with, and given to {member}"
+            assert offset not in self._done, f"{offset} is finished, and acquired by {member}"
             assert delivery_count > self._counts.get(offset, 0), (offset, delivery_count, self._counts)
             self._holds[offset] = Hold(member, now_ms + self._lock_duration_ms, delivery_count)
 
@@ -76,4 +76,4 @@ class ShareWatch:
     def none_lost(self, offsets: Iterable[int]) -> None:
         """Check that all records are finished."""
         lost = sorted(set(offsets) - self._done)
-        assert not lost, f"never done with: {lost[:20]}, {len(lost)} in all"
+        assert not lost, f"never finished: {lost[:20]}, {len(lost)} in all"

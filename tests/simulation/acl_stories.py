@@ -91,7 +91,7 @@ class Denials:
             if error.code is not ErrorCode.GROUP_AUTHORIZATION_FAILED:
                 self._workload.judge(error)
             return
-        raise SimulationError(f"the settings of {group} were changed after that was denied")
+        raise SimulationError(f"the configs of {group} were altered after a denial")
 
 
 async def _deny(client: SimClient, group: str) -> None:
@@ -139,7 +139,7 @@ async def denials_hold_whatever_fails(simulation: Simulation) -> None:
             if asked.is_allowed:
                 raise SimulationError(f"node {node.host.name} has lost the denial for {group}")
         if image.configs.of(ConfigResourceType.GROUP, denials.told[0]):
-            raise SimulationError("a setting was changed that nobody may change")
+            raise SimulationError("a config was altered in spite of a denial")
 
 
 # ---- records -----------------------------------------------------------------------------------------------

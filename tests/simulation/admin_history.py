@@ -73,7 +73,7 @@ class AdminHistory:
         is_gone = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self.topics[topic].is_made
         is_there = error.code in (ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.INVALID_PARTITIONS)
         if is_gone or is_there:
-            raise SimulationError(f"what was asked for {topic} once was done twice, or is lost: {error}")
+            raise SimulationError(f"a single request for {topic} was carried out twice, or is lost: {error}")
 
     # ---- reassignments ---------------------------------------------------------------------------------
 
@@ -99,24 +99,24 @@ class AdminHistory:
         voters = [voter.voter_id for voter in image.voters]
         for node_id, vote in self.votes.items():
             if not vote.allows(node_id in voters):
-                raise SimulationError(f"{who} has the voters {voters}, and asked was of {node_id}: {vote}")
+                raise SimulationError(f"{who} has the voters {voters}, requested of {node_id} was {vote}")
 
     def _check_topic(self, who: str, name: str, told: TopicHistory, image: MetadataImage) -> None:
         found: TopicImage | None = image.topics.by_name.get(name)
         if told.is_made and not told.is_deletion_asked and found is None:
-            raise SimulationError(f"{who} does not know topic {name}, which was made")
+            raise SimulationError(f"{who} does not know topic {name}, which was created")
         if told.is_deleted and found is not None:
             raise SimulationError(f"{who} still knows topic {name}, which was deleted")
         if found is None:
             return
         if not told.partitions.allows(len(found.partitions)):
             raise SimulationError(
-                f"{who} has {len(found.partitions)} partitions of {name}, asked was for {told.partitions}"
+                f"{who} has {len(found.partitions)} partitions of {name}, requested was {told.partitions}"
             )
         settings: Mapping[str, str] = image.configs.topic(name)
         for key, setting in told.settings.items():
             if not setting.allows(settings.get(key)):
-                raise SimulationError(f"{who} has {key} {settings.get(key)} of {name}, set was {setting}")
+                raise SimulationError(f"{who} has {key} {settings.get(key)} of {name}, not {setting}")
 
 
 def _check_assignment(
@@ -125,6 +125,6 @@ def _check_assignment(
     replicas: Sequence[int] = found.replicas
     if found.adding_replicas or found.removing_replicas or not asked.allows(tuple(replicas)):
         raise SimulationError(
-            f"{who} has {partition} on {list(replicas)} (coming {list(found.adding_replicas)}, going"
-            f" {list(found.removing_replicas)}), asked was for {asked}"
+            f"{who} has {partition} on {list(replicas)} (adding {list(found.adding_replicas)}, removing"
+            f" {list(found.removing_replicas)}), requested was {asked}"
         )

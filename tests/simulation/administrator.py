@@ -239,6 +239,6 @@ class PartitionAdministrator:
             if error.code in REFUSED:
                 vote.refuse(gives)
                 if is_first:
-                    raise SimulationError(f"a vote of {node_id} was changed twice: {error}") from error
+                    raise SimulationError(f"the vote of {node_id} was changed twice: {error}") from error
             raise
         vote.settle(gives)

@@ -77,7 +77,7 @@ async def the_controller_falls_when_replicas_move(simulation: Simulation) -> Non
         await asyncio.sleep(3 * simulation.world.chance.random())
         controller.start()
 
-    await _until(lambda: REQUESTED not in _newest(simulation).configs.broker(None), "the wish stays")
+    await _until(lambda: REQUESTED not in _newest(simulation).configs.broker(None), "the request stays")
     await _wait_until_even(simulation)
     await _end(simulation)
 
@@ -88,7 +88,7 @@ async def a_node_is_down_when_replicas_move(simulation: Simulation) -> None:
     down = simulation.world.nodes[0]
     down.kill()
     await _set(simulation, REQUESTED, "true")
-    await _until(lambda: REQUESTED not in _newest(simulation).configs.broker(None), "the wish stays")
+    await _until(lambda: REQUESTED not in _newest(simulation).configs.broker(None), "the request stays")
     down.start()
 
     await _end(simulation)
@@ -109,10 +109,10 @@ async def a_balance_is_cancelled(simulation: Simulation) -> None:
     for partition in _moving(simulation):
         await _ask(simulation, lambda one=partition: _cancel(simulation, one))  # type: ignore[misc]
 
-    await _until(lambda: not _moving(simulation), "moves go on")
+    await _until(lambda: not _moving(simulation), "partitions still move")
     after = {where: set(one.replicas) for where, one in _partitions(_newest(simulation))}
     if moved := {where: after[where] for where in cancelled if after[where] != before[where]}:
-        raise SimulationError(f"of what was cancelled this has moved: {moved}")
+        raise SimulationError(f"cancelled moves were completed: {moved}")
     await _end(simulation)
 
 
@@ -134,13 +134,13 @@ async def a_broker_falls_beside_a_busy_one(simulation: Simulation) -> None:
     await asyncio.sleep(BUSY_FOR_S)
 
     fallen.kill()
-    await _until(lambda: not _leaders(_newest(simulation))[fallen.node_id], "it leads still")
+    await _until(lambda: not _leaders(_newest(simulation))[fallen.node_id], "it still leads")
     led = Counter(
         one.leader for where, one in _partitions(_newest(simulation)) if fallen.node_id in one.replicas[:1]
     )
     fallen.start()
     if led[busy.node_id] or abs(led[idle[0].node_id] - led[idle[1].node_id]) > 1:
-        raise SimulationError(f"{busy.node_id} is busy, {fallen.node_id} fell, and its partitions got {led}")
+        raise SimulationError(f"{busy.node_id} is busy, {fallen.node_id} died, its leaders are {led}")
     await the_end(simulation)
 
 
@@ -186,8 +186,8 @@ def _problem_of(image: MetadataImage, racks: dict[TopicPartition, int]) -> str |
             return f"{where} has the replicas {present}, and will have {wanted}, of {FACTOR}"
         before, racks[where] = racks.get(where, 0), len({replica % RACKS for replica in wanted})
         if racks[where] < before:
-            return f"{where} goes to {wanted}, and was in {before} racks"
-    return f"{moving} partitions move, of {CONCURRENT}" if moving > CONCURRENT else None
+            return f"{where} moves to {wanted}, in fewer racks than the {before} before"
+    return f"{moving} partitions move at once, more than {CONCURRENT}" if moving > CONCURRENT else None
 
 
 async def _wait_until_even(simulation: Simulation, without: Container[int] = ()) -> None:
@@ -200,12 +200,12 @@ async def _wait_until_even(simulation: Simulation, without: Container[int] = ())
 
 def _unevenness(image: MetadataImage, without: Container[int], nodes: int) -> str | None:
     if any(one.adding_replicas or one.removing_replicas for _, one in _partitions(image)):
-        return "partitions move still"
+        return "partitions still move"
     held = Counter(replica for _, one in _partitions(image) for replica in one.replicas)
     led = _leaders(image)
     staying = [one for one in range(nodes) if one not in without]
     if any(held[one] or led[one] for one in range(nodes) if one in without):
-        return f"a node that is to be empty is not: {held}"
+        return f"an excluded node still has replicas or leaders: {held}"
     if any(len({replica % RACKS for replica in one.replicas}) < RACKS for _, one in _partitions(image)):
         return "a partition lies in too few racks"
     groups = [("leads", led, staying)]

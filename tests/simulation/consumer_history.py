@@ -41,7 +41,7 @@ class ConsumerHistory:
         owner = self.owner(partition)
         if owner not in (None, member) and now_s < owner.is_safe_until_s and not self.offsets.may_lose:
             raise SimulationError(
-                f"{member.name} is given {partition} of {self.group}, which {owner.name} owns"
+                f"{member.name} receives {partition} of {self.group}, which {owner.name} owns"
                 f" until {owner.is_safe_until_s:.3f}"
             )
         self.given_count += 1
@@ -53,7 +53,7 @@ class ConsumerHistory:
         """Note and check an acknowledged commit; `owner_then` owned the partition when it was sent."""
         if owner_then not in (None, member) and not self.offsets.may_lose:
             raise SimulationError(
-                f"{self.group} takes a commit of {member.name} for {partition}, which {owner_then.name} has"
+                f"{self.group} accepts a commit of {member.name} for {partition}, owned by {owner_then.name}"
             )
         known = self.offsets.of(partition)
         known.highest = max(known.highest, offset)

@@ -89,7 +89,7 @@ class GroupHistory:
             return
         if generation_id < latest_then:
             raise SimulationError(
-                f"group {self.group} takes a commit of generation {generation_id} in {latest_then}"
+                f"group {self.group} accepts a commit of generation {generation_id} in {latest_then}"
             )
         offsets = self.of(partition)
         offsets.highest = max(offset, offsets.highest)

@@ -109,7 +109,7 @@ async def _until(simulation: Simulation, look: Callable[[], Any]) -> Any:
     deadline_s = simulation.world.loop.now_s + LIMIT_S
     while (found := look()) is None:
         if simulation.world.loop.now_s > deadline_s:
-            raise SimulationError("what the story waits for does not happen")
+            raise SimulationError("the scenario waits in vain for a state")
         await asyncio.sleep(0.001)
     return found
 

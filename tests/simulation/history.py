@@ -85,7 +85,7 @@ class History:
                     f"{topic_partition} offset {offset} shows {value[:24]!r} and was {known[offset][:24]!r}"
                 )
         if value not in told.attempted:
-            raise SimulationError(f"{topic_partition} {offset} shows {value[:24]!r}, which nobody sent")
+            raise SimulationError(f"{topic_partition} {offset} shows {value[:24]!r}, which was not sent")
         told.read[offset] = value
 
     def deleted(self, topic_partition: TopicPartition, offset: int, low_watermark: int) -> None:
@@ -93,7 +93,7 @@ class History:
         told = self.of(topic_partition)
         if low_watermark < offset:
             raise SimulationError(
-                f"{topic_partition} was cut to {offset}, and its low watermark is {low_watermark}"
+                f"{topic_partition} was deleted up to {offset}, and its low watermark is {low_watermark}"
             )
         told.deleted = max(told.deleted, offset)
         self.on_deleted(topic_partition, offset)
@@ -105,8 +105,8 @@ class History:
             return
         if not told.deleted <= start <= max(told.deleted, told.delete_asked):
             raise SimulationError(
-                f"{topic_partition} begins at {start}, deleted was up to {told.deleted}, asked for"
-                f" up to {told.delete_asked}"
+                f"{topic_partition} starts at {start}; records were deleted up to {told.deleted},"
+                f" and requested up to {told.delete_asked}"
             )
         for name, known in (("acknowledged", told.acknowledged), ("read before", told.read)):
             for offset, value in known.items():
@@ -123,7 +123,7 @@ class History:
         last_of: dict[bytes, int] = {}
         for offset, value in sorted(content.values.items()):
             if value not in told.attempted:
-                raise SimulationError(f"{topic_partition} has {value[:24]!r} at {offset}, which nobody sent")
+                raise SimulationError(f"{topic_partition} has {value[:24]!r} at {offset}, which was not sent")
             producer, number = _sender_of(value)
             if last_of.get(producer, -1) >= number:
                 raise SimulationError(
@@ -144,7 +144,7 @@ class History:
         known = self.commit_of(group, topic_partition)
         if offset != known.acknowledged and offset not in known.in_doubt:
             raise SimulationError(
-                f"group {group} has {offset} for {topic_partition}, committed was {known.acknowledged}"
+                f"group {group} has {offset} for {topic_partition}, and committed {known.acknowledged}"
                 f" (in doubt: {sorted(known.in_doubt)})"
             )
 

@@ -135,7 +135,9 @@ class Invariants:
         if open_commands:
             deadline_s, what = next(iter(open_commands.values()))
             if now_s > deadline_s + LATE_S:
-                raise SimulationError(f"{process!r} {what} has not ended {now_s - deadline_s:.1f} s too late")
+                raise SimulationError(
+                    f"{process!r} {what} has not ended {now_s - deadline_s:.1f} s after its timeout"
+                )
 
     def _look_at_contact(self, node: VirtualNode, process: Process) -> None:
         """Check that a node is cut off exactly when no leader accepted a heartbeat of it for a session."""
@@ -147,7 +149,7 @@ class Invariants:
             raise SimulationError(f"{process!r} is not cut off after {silence_s:.3f} s of silence")
         has_begun = process not in self._silent
         if has_begun and silence_s < contact.limit_s - CLOCK_TOLERANCE_S and is_cut_off:
-            raise SimulationError(f"{process!r} is cut off after {silence_s:.3f} s of silence only")
+            raise SimulationError(f"{process!r} is cut off after only {silence_s:.3f} s of silence")
 
     # ---- quorum and metadata -------------------------------------------------------------------------
 
@@ -166,7 +168,7 @@ class Invariants:
         assert node.broker is not None
         authorizer = node.broker.base.authorizer
         if authorizer is not None and node.broker.view.has_services and not authorizer.judges_by(image.acls):
-            raise SimulationError(f"{process!r} shows metadata {image.version}, but judges by other ACLs")
+            raise SimulationError(f"{process!r} shows metadata {image.version}, but authorizes by other ACLs")
 
     def _look_at_metadata(self, node: VirtualNode, process: Process) -> None:
         assert node.broker is not None
@@ -237,7 +239,7 @@ class Invariants:
         if partition.log.log_end_offset < committed:
             raise SimulationError(
                 f"{process!r} may lead {partition.topic_partition} with a log to"
-                f" {partition.log.log_end_offset}, and {committed} was committed"
+                f" {partition.log.log_end_offset}, although {committed} was committed"
             )
 
     def _check_leader(self, process: Process, partition: Partition, name: tuple[bytes, int]) -> None:
@@ -252,7 +254,7 @@ class Invariants:
             if log.log_start_offset < offset and partition.leader_epoch > epoch and not self.may_lose:
                 raise SimulationError(
                     f"{process!r} leads {where} in epoch {partition.leader_epoch} from"
-                    f" {log.log_start_offset} on, and up to {offset} was deleted in epoch {epoch}"
+                    f" {log.log_start_offset} on, although it was deleted up to {offset} in epoch {epoch}"
                 )
         by_epoch = self.highest_watermarks.setdefault(name, {})
         epoch = partition.leader_epoch
@@ -261,7 +263,7 @@ class Invariants:
         if log.log_end_offset < highest and not self.may_lose:
             raise SimulationError(
                 f"{process!r} leads {where} in epoch {partition.leader_epoch} with a log to"
-                f" {log.log_end_offset}, and {highest} was committed"
+                f" {log.log_end_offset}, although {highest} was committed"
             )
 
     def _compare(self, process: Process, partition: Partition, start: int) -> int:
@@ -346,7 +348,7 @@ def _problem_of_move(topic: str, before: PartitionImage, after: PartitionImage) 
     if is_moving or coming <= set(after.isr):
         return None
     return SimulationError(
-        f"{topic}-{after.partition} has moved to {after.replicas}, and in sync are {after.isr}"
+        f"{topic}-{after.partition} has moved to {after.replicas}, but only {after.isr} are in sync"
     )
 
 

@@ -36,7 +36,7 @@ async def elect_preferred_leaders(
                 break
             except KafkaError as error:
                 if world.loop.now_s > deadline_s:
-                    raise SimulationError(f"{partition} elects no preferred leader: {error}") from error
+                    raise SimulationError(f"{partition} gets no preferred leader: {error}") from error
                 await pause(chance)
 
 
@@ -63,7 +63,7 @@ def _problem(world: World, history: History) -> Callable[[], str] | None:
             and image.voters
             and voters != {one.voter_id: one.directory_id for one in image.voters}
         ):
-            return lambda: f"{node.process!r} knows the voters {sorted(voters)}, not {image.voters}"
+            return lambda: f"{node.process!r} has the voters {sorted(voters)}, not {image.voters}"
     for partition, assigned in _partitions(image):
         problem = _problem_of(world, partition, assigned, history.of(partition).deleted)
         if problem is not None:
@@ -83,14 +83,14 @@ def _problem_of(
     if sorted(replicas) != sorted(assigned.replicas):
         return lambda: f"{partition} is on {sorted(replicas)}, assigned to {assigned.replicas}"
     if assigned.leader != assigned.replicas[0]:
-        return lambda: f"{partition} is led by {assigned.leader}, preferred is {assigned.replicas[0]}"
+        return lambda: f"{partition} is led by {assigned.leader}, not by {assigned.replicas[0]}"
     ends = {(one.log.high_watermark, one.log.log_end_offset) for one in replicas.values()}
     if len(ends) > 1 or any(high_watermark != end for high_watermark, end in ends):
-        return lambda: f"the replicas of {partition} are committed and end at {ends}"
+        return lambda: f"the replicas of {partition} have different ends, or are not all committed: {ends}"
     # A deletion that was not answered may have reached only some of them.
     starts = {node_id: one.log.log_start_offset for node_id, one in replicas.items()}
     if min(starts.values()) < deleted:
-        return lambda: f"the replicas of {partition} begin at {starts}, deleted was up to {deleted}"
+        return lambda: f"{partition} is deleted up to {deleted}, and its replicas start at {starts}"
     if partition.topic not in world.compacted:
         contents = {
             node_id: tuple(batches_of(one, max(starts.values()))) for node_id, one in replicas.items()

@@ -47,10 +47,10 @@ async def _falls(simulation: Simulation, fallen: VirtualNode, spread: int) -> No
     deadline_s = world.loop.now_s + LED_WITHIN_S
     others = [node for node in nodes if node is not fallen]
     while any(one.leader in (fallen.node_id, -1) for node in others for one in _partitions(node)):
-        assert world.loop.now_s < deadline_s, "partitions wait for a node that has fallen"
+        assert world.loop.now_s < deadline_s, "partitions wait for a node that died"
         await asyncio.sleep(0.05)
     counts = _leaders(others[0])
-    assert max(counts.values()) - min(counts.values()) <= spread, "what it led is not spread"
+    assert max(counts.values()) - min(counts.values()) <= spread, "the partitions that it led are not spread"
     fallen.start()
 
     await the_end(simulation)

@@ -110,8 +110,8 @@ class ShareHistory:
         given = self._given.get((member, partition, offset), 0)
         if not 1 <= count <= given:
             raise SimulationError(
-                f"{member} is told that it has {offset} of {partition} by delivery {count},"
-                f" and leaders gave it by delivery {given}"
+                f"{member} received {offset} of {partition} with delivery count {count},"
+                f" and the leaders' count is {given}"
             )
 
     def has_due(self, member: str, partition: TopicPartition, offset: int, count: int, due_ms: int) -> None:
@@ -119,8 +119,8 @@ class ShareHistory:
         given_ms = self._given_ms.get((member, partition, offset, count), 0)
         if given_ms < due_ms:
             raise SimulationError(
-                f"{member} has {offset} of {partition} by delivery {count}, which is due"
-                f" {due_ms - given_ms} ms after a leader gave it"
+                f"{member} received {offset} of {partition} with delivery count {count},"
+                f" {due_ms - given_ms} ms before it was due"
             )
 
     def start_offset(self, partition: TopicPartition, offset: int, *, at_least: Mark) -> None:

@@ -236,7 +236,7 @@ class ShareInvariants:
             return term
         forgotten = [offset for offset in sorted(reign.done) if not term.knows_to_be_done(offset)]
         if forgotten:
-            raise SimulationError(f"{term.name} does not know that {forgotten[:9]} are done with")
+            raise SimulationError(f"{term.name} does not know that {forgotten[:9]} are finished")
         if newest is not None:
             newest.watch = deepcopy(reign.watch)
         term.watch = reign.watch
@@ -337,7 +337,7 @@ class ShareInvariants:
     def _renewed(self, term: Term, offset: int, new: Known, now_ms: int) -> None:
         assert new.holder is not None
         if RENEW not in self._history.asked_by(new.holder, term.partition, offset):
-            raise SimulationError(f"{term.name}: the lock of {offset} is renewed, which nobody asked for")
+            raise SimulationError(f"{term.name}: the lock of {offset} is renewed without a request")
         term.watch.renewed(new.holder, offset, offset, now_ms)
 
     def _acquired(self, term: Term, offset: int, old: Known | None, new: Known, now_ms: int) -> None:
@@ -345,18 +345,20 @@ class ShareInvariants:
         before = 0 if old is None else old.count
         if new.count <= before:
             raise SimulationError(
-                f"{term.name}: {offset} is given to {new.holder} as delivery {new.count}, after {before}"
+                f"{term.name}: {offset} is delivered to {new.holder} with count {new.count}, after {before}"
             )
         freed_ms, in_vain = term.freed.pop(offset, (0, 0))
         wait_ms = self._traits.wait_ms(in_vain) if in_vain else 0
         if now_ms + CLOCK_MS < freed_ms + wait_ms:
             raise SimulationError(
-                f"{term.name}: {offset} is given {now_ms - freed_ms} ms after delivery {in_vain},"
-                f" not {wait_ms}"
+                f"{term.name}: {offset} is delivered {now_ms - freed_ms} ms after delivery {in_vain},"
+                f" before its back-off of {wait_ms} ms is over"
             )
         log_start_offset = term.led.partition.log.log_start_offset
         if offset < log_start_offset:
-            raise SimulationError(f"{term.name}: {offset} is given, the log begins at {log_start_offset}")
+            raise SimulationError(
+                f"{term.name}: {offset} is delivered, although the log starts at {log_start_offset}"
+            )
         try:
             term.watch.acquired(new.holder, offset, offset, new.count, now_ms)
         except AssertionError as error:
@@ -394,13 +396,13 @@ class ShareInvariants:
         elif state == ARCHIVED:
             is_explained = bool(asked & {REJECT, GAP}) or (is_released and is_last)
             if self._traits.has_letters and not is_gone and GAP not in asked:
-                raise SimulationError(f"{term.name}: {offset} is archived, and not for a dead letter: {old}")
+                raise SimulationError(f"{term.name}: {offset} is archived without a dead letter: {old}")
         else:
             is_explained = is_released
         if not is_explained and not is_over:
             raise SimulationError(
                 f"{term.name}: {offset} is {old} until {until_ms}, and at {now_ms} it is {new};"
-                f" {member} asked for {sorted(asked)}"
+                f" {member} sent {sorted(asked)}"
             )
         if is_explained and not (is_over and is_last) and (new is None or not new.transition):
             # Requested and written within one turn, as on a node that is its own coordinator.
@@ -434,7 +436,7 @@ class ShareInvariants:
             is_newer = one.core.leader_epoch >= term.core.leader_epoch
             if is_newer and not one.knows_to_be_done(offset):
                 raise SimulationError(
-                    f"{term.name} wrote that {offset} is done with, which {one.name} does not know"
+                    f"{term.name} wrote {offset} as finished, which {one.name} does not know"
                 )
         if later:
             reign.watch.done(offset, offset)

@@ -49,7 +49,7 @@ async def read_letters(
             fetched = await client.fetch(partition, offset, max_wait_ms=0)
         except KafkaError as error:
             if world.loop.now_s > deadline_s:
-                raise SimulationError(f"{partition} cannot be read when all is well: {error}") from error
+                raise SimulationError(f"{partition} cannot be read after recovery: {error}") from error
             client.forget_leader(partition)
             await pause(chance)
             continue
@@ -59,7 +59,7 @@ async def read_letters(
         if offset >= fetched.high_watermark:
             return letters
         if world.loop.now_s > deadline_s:
-            raise SimulationError(f"{partition} gives nothing at {offset} of {fetched.high_watermark}")
+            raise SimulationError(f"{partition} returns no records at {offset} of {fetched.high_watermark}")
 
 
 def _letter(record: Record) -> Letter:
@@ -106,9 +106,9 @@ def _check_letter(
     is_rejected = history.was_asked(partition, offset, REJECT)
     is_spent = history.was_spent(partition, offset)
     if letter.group != history.group or partition not in contents:
-        raise SimulationError(f"{letter} is of no record of {history.group}")
+        raise SimulationError(f"{letter} belongs to no record of {history.group}")
     if not (is_rejected if letter.message == REJECTED else is_spent and letter.message == SPENT):
-        raise SimulationError(f"{letter}: rejected is {is_rejected}, delivered for the last time {is_spent}")
+        raise SimulationError(f"{letter}: rejected: {is_rejected}, delivered for the last time: {is_spent}")
     value = contents[partition].get(offset)
     # A letter has no copy if its record was deleted, or compacted away inside its batch.
     if letter.value is not None and (not traits.copies_records or value not in (None, letter.value)):

@@ -397,8 +397,8 @@ class ShareMember:
                     self._history.answered += 1
                     if not self._invariants.is_done(partition, offset):
                         raise SimulationError(
-                            f"{self.member_id} was told that {offset} of {partition} is done with,"
-                            " and no leader has heard so from the coordinator"
+                            f"{self.member_id} received that {offset} of {partition} is finished,"
+                            " which the coordinator has not confirmed to any leader"
                         )
                     if kind == REJECT and self._traits.has_letters:
                         self._history.rejected(partition, offset, generation)
@@ -460,7 +460,7 @@ class ShareMember:
         answer = await self._client.ask(endpoint, old, ShareAcknowledgeResponse, max_version=VERSION)
         if not answer.error_code:
             raise SimulationError(
-                f"{endpoint[0]} takes epoch {old.share_session_epoch} of {old.member_id}'s session again"
+                f"{endpoint[0]} accepts epoch {old.share_session_epoch} of {old.member_id}'s session again"
             )
         if answer.error_code not in OVER:
             check(answer.error_code, answer.error_message)

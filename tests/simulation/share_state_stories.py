@@ -133,7 +133,7 @@ class _Writer:
                 if answers and answers[0].error is ErrorCode.NONE:
                     return
                 if answers and answers[0].error is ErrorCode.INVALID_REQUEST:
-                    raise SimulationError(f"what was there is gone: {answers[0]}")
+                    raise SimulationError(f"a state is lost: {answers[0]}")
             await asyncio.sleep(0.2)
 
     def judge(self, read: StateRead) -> None:

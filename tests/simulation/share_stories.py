@@ -84,7 +84,7 @@ async def who_was_reset_writes_no_more(simulation: Simulation) -> None:
     await next_one.do(next_one.join())
     code = await forgotten.do(forgotten.say(held, ACCEPT))
     if not code:
-        raise SimulationError("a word on records of before was taken, when the group had another start")
+        raise SimulationError("an acknowledgement of records before the reset was accepted")
     await next_one.do(next_one.until_accepted(held))
     await the_end(simulation)
 
@@ -111,7 +111,7 @@ async def a_word_that_comes_late_is_of_no_leader(simulation: Simulation) -> None
     await _no_word_is_taken(word)
 
     if given[0][0] != held[0][0]:
-        raise SimulationError(f"the second leader begins at {given}, and nobody is done with {held}")
+        raise SimulationError(f"the second leader starts at {given}, although {held} are not finished")
     await second.do(second.until_accepted(held, given))
     await the_end(simulation)
 
@@ -161,14 +161,14 @@ async def what_was_compacted_is_given_to_nobody(simulation: Simulation) -> None:
         given = await member.do(member.fetch())
         if given:
             await member.do(member.say(given, ACCEPT))
-        _check_time(simulation, f"the group stands at {start} of a compacted log")
+        _check_time(simulation, f"the group is still at {start} of a compacted log")
         await asyncio.sleep(0.1)
 
     content = await world.spawn(
         simulation.admin, simulation.workload.read_to_end(client, world.chance, FIRST, limit_s=LIMIT_S)
     )
     if not set(member.values) <= set(content.values):
-        raise SimulationError(f"{sorted(member.values)} were given, the log has {sorted(content.values)}")
+        raise SimulationError(f"{sorted(member.values)} were delivered, the log has {sorted(content.values)}")
 
 
 async def a_node_loses_its_disk(simulation: Simulation) -> None:
@@ -299,17 +299,17 @@ class _Member:
     async def until_given(self) -> list[tuple[int, int]]:
         deadline_s = self._workload.world.loop.now_s + LIMIT_S
         while not (held := await self.fetch()):
-            self._check_time(deadline_s, "is given nothing")
+            self._check_time(deadline_s, "receives nothing")
         return held
 
     async def hold_until(self, held: list[tuple[int, int]], done: Callable[[], Any]) -> None:
         """Renew the locks until `done` returns True."""
         deadline_s = self._workload.world.loop.now_s + LIMIT_S
         while not await done():
-            self._check_time(deadline_s, "waits in vain")
+            self._check_time(deadline_s, "waits too long")
             code = await self.say(held, RENEW)
             if code:
-                raise SimulationError(f"{self._name} renews its locks in time, and is told {ErrorCode(code)}")
+                raise SimulationError(f"{self._name} renews its locks in time: {ErrorCode(code)}")
             await asyncio.sleep(0.3)
 
     async def until_accepted(
@@ -319,7 +319,7 @@ class _Member:
         left = {offset for first, last in wanted for offset in range(first, last + 1)}
         deadline_s = self._workload.world.loop.now_s + LIMIT_S
         while left:
-            self._check_time(deadline_s, f"is not given {sorted(left)[:9]}")
+            self._check_time(deadline_s, f"does not receive {sorted(left)[:9]}")
             given = given or await self.fetch()
             try:
                 if given and not await self.say(given, ACCEPT):
@@ -358,7 +358,7 @@ async def _group(simulation: Simulation, *, is_on_leader: bool) -> tuple[str, Vi
         if (coordinator == leader.node_id) == is_on_leader:
             await _begin_at_the_start(simulation, key.group)
             return key.group, leader, simulation.world.nodes[coordinator]
-    raise SimulationError("no log of states is where the story needs it: take another seed")
+    raise SimulationError("no share coordinator is on the required node: use another seed")
 
 
 async def _until_led_by(simulation: Simulation, node: VirtualNode) -> None:
@@ -376,7 +376,7 @@ async def _until_led_by(simulation: Simulation, node: VirtualNode) -> None:
 
     while not any(one is node and replica.is_leader for one, replica in replicas_of(world, FIRST)):
         if world.loop.now_s > deadline_s:
-            raise SimulationError(f"{node.host.name} does not come to lead {FIRST}")
+            raise SimulationError(f"{node.host.name} does not become the leader of {FIRST}")
         await world.spawn(simulation.admin, move())
 
 
@@ -440,7 +440,7 @@ async def _no_word_is_taken(word: "asyncio.Task[int]") -> None:
     except KafkaError:
         return
     if not code:
-        raise SimulationError("a word was taken that nobody else can know of")
+        raise SimulationError("an acknowledgement was accepted that no other node can know")
 
 
 async def _reset(client: SimClient) -> bool:

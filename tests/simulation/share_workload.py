@@ -124,7 +124,7 @@ class ShareWorkload:
                 await pause(self._world.chance)
         while self.traits != Traits() and not self._is_known(configs):
             if self._world.loop.now_s > deadline_s:
-                raise SimulationError(f"not all nodes know how {GROUP} is configured")
+                raise SimulationError(f"not all nodes know the configs of {GROUP}")
             await asyncio.sleep(0.05)
         topics = sorted({partition.topic for partition in self.partitions})
         chance = random.Random(f"share {self._world.seed}")
@@ -212,7 +212,7 @@ class ShareWorkload:
             check(group.error_code, group.error_message)
         except KafkaError as error:
             client.forget_coordinator(GROUP)
-            return f"{GROUP} is not described: {error}"
+            return f"{GROUP} cannot be described: {error}"
         found = {
             member.member_id: sorted(
                 TopicPartition(topic.topic_name, number)
@@ -236,7 +236,7 @@ class ShareWorkload:
         behind = {one: await self._produce_probe(client, one, limit_s) for one in partitions}
         while left := [one for one, offset in behind.items() if not self.history.has_ended(one, offset)]:
             if self._world.loop.now_s >= due_s:
-                raise SimulationError(f"{GROUP} is not given what lies behind a delayed record of {left}")
+                raise SimulationError(f"{GROUP} does not receive the records behind a delayed one of {left}")
             await asyncio.sleep(0.05)
 
     async def _produce_probe(self, client: SimClient, partition: TopicPartition, limit_s: float) -> int:
@@ -267,7 +267,7 @@ class ShareWorkload:
                     break
             except KafkaError as error:
                 if self._world.loop.now_s > deadline_s:
-                    raise SimulationError(f"{partition} takes nothing when all is well: {error}") from error
+                    raise SimulationError(f"{partition} accepts no records: {error}") from error
                 client.forget_leader(partition)
                 await pause(self._world.chance)
         return offset
@@ -277,14 +277,14 @@ class ShareWorkload:
         deadline_s = self._world.loop.now_s + limit_s + (LETTERS_S if self.traits.has_letters else 0)
         while (rest := self._rest()) or not all(member.has_nothing for member in self.members):
             if self._world.loop.now_s > deadline_s:
-                raise SimulationError(f"{GROUP} does not come to the end of {rest}")
+                raise SimulationError(f"{GROUP} does not finish {rest}")
             await asyncio.sleep(0.05)
         for member in self.members:
             member.is_stopped = True
         tasks = [task for member in self.members for task in member.tasks]
         while not all(task.done() for task in tasks):
             if self._world.loop.now_s > deadline_s:
-                raise SimulationError(f"a member of {GROUP} does not end when all is well")
+                raise SimulationError(f"a member of {GROUP} does not end after recovery")
             await asyncio.sleep(0.05)
         for task in tasks:
             task.result()

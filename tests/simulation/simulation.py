@@ -142,7 +142,7 @@ class Simulation:
         self.share: ShareWorkload | None = None
         self.traits = traits_of(seed, options.traits)
         self.letter_partitions: list[TopicPartition] = []
-        assert not (options.workers and options.may_lose), "a share group's promises are about records"
+        assert not (options.workers and options.may_lose), "a share group must not lose records"
 
     def run(self) -> Outcome:
         """Run the seed with random faults; raise SimulationError if an invariant is broken."""
@@ -348,7 +348,7 @@ class Simulation:
                     if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
                         break
                     if self.world.loop.now_s > deadline_s:
-                        raise SimulationError(f"no topic can be made: {error}") from error
+                        raise SimulationError(f"no topic can be created: {error}") from error
                     await pause(chance)
             topic = self.history.admin.topics[name] = TopicHistory(Asked(partitions), is_made=True)
             topic.settings = {key: Asked(value) for key, value in configs.items()}
@@ -393,7 +393,7 @@ class Simulation:
         deadline_s = self.world.loop.now_s + RECOVERY_S
         while not all(member.is_joined for member in self.members):
             if self.world.loop.now_s > deadline_s:
-                raise SimulationError(f"not all {len(self.members)} members of the group come back")
+                raise SimulationError(f"not all {len(self.members)} members return to the group")
             await asyncio.sleep(0.05)
         await self.wait_until_shared()
 

@@ -86,7 +86,7 @@ class ModelCluster:
     def init(self, ids: Sequence[str], *, timeout_ms: int, two_phase: bool) -> dict[str, ProducerPair]:
         assert timeout_ms > 0
         if two_phase and not self.grants_two_phase:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "no two phases")
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "no two-phase commit")
         given = {}
         for name in ids:
             pause()
@@ -305,7 +305,7 @@ class Model:
                 break
             driver = self._begin_life()
         else:
-            raise AssertionError("the query never comes to its end")
+            raise AssertionError("the query never ends")
         while self.turns.next():
             pass
         if not self.losses:

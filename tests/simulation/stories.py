@@ -74,7 +74,7 @@ async def all_are_killed_and_two_of_three_return(simulation: Simulation) -> None
     deadline_s = simulation.world.loop.now_s + 20
     for partition in simulation.partitions:
         while sum(one.is_leader for _, one in replicas_of(simulation.world, partition)) != 1:
-            assert simulation.world.loop.now_s < deadline_s, f"{partition} waits for the third"
+            assert simulation.world.loop.now_s < deadline_s, f"{partition} waits for the third node"
             await asyncio.sleep(0.1)
     nodes[2].start()
     await the_end(simulation)
@@ -472,7 +472,7 @@ async def until(holds: Callable[[], bool]) -> None:
     deadline_s = loop.time() + 60
     while not holds():
         if loop.time() > deadline_s:
-            raise SimulationError("a story does not go on")
+            raise SimulationError("the scenario waits in vain for a condition")
         await asyncio.sleep(0.01)
 
 

@@ -193,7 +193,7 @@ def run(seed: int) -> None:
         token = world.token()
         fetched = world.ask(OffsetFetch(token=token, group_id="g", topics=[("t", [0])]))
         assert isinstance(fetched, OffsetFetchResult)
-        assert fetched.topics[0][1][0].offset == committed, "a committed offset moved by itself"
+        assert fetched.topics[0][1][0].offset == committed, "a committed offset changed without a commit"
 
     # Then all clients behave. Instance ids must be unique, and the group has room for all.
     world.config = CoordinatorConfig(group_initial_rebalance_delay_ms=1_000)

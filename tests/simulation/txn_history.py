@@ -20,8 +20,8 @@ Contents = Mapping[TopicPartition, Sequence[bytes]]
 class Fate(Enum):
     """The state of a transaction, as its producer knows it."""
 
-    UNDECIDED = "undecided, or to be aborted"
-    IN_DOUBT = "asked to commit"
+    UNDECIDED = "undecided or aborted"
+    IN_DOUBT = "in doubt"
     COMMITTED = "committed"
 
 
@@ -63,7 +63,7 @@ class TxnHistory:
         """Check a record that a reader of committed records received."""
         transaction = self._of_value.get(value)
         if transaction is None:
-            raise SimulationError(f"{partition} shows {value[:24]!r} at {offset}, which nobody sent")
+            raise SimulationError(f"{partition} shows {value[:24]!r} at {offset}, which was not sent")
         if transaction.fate is Fate.UNDECIDED:
             raise SimulationError(
                 f"{partition} shows {value[:24]!r} at {offset} to a reader of committed records;"
@@ -87,7 +87,7 @@ class TxnHistory:
             for value in values:
                 of = self._of_value.get(value)
                 if of is None:
-                    raise SimulationError(f"{partition} has {value[:24]!r}, which nobody sent")
+                    raise SimulationError(f"{partition} has {value[:24]!r}, which was not sent")
                 if of.fate is Fate.COMMITTED and value not in visible[partition]:
                     raise SimulationError(f"{partition} hides {value[:24]!r}, which {of.name} has committed")
 
@@ -108,8 +108,8 @@ class TxnHistory:
                 if not is_there
             ]
             raise SimulationError(
-                f"of {transaction.name}, which is {transaction.fate.value}, {sum(there)} of {len(sent)}"
-                f" records are visible; missing are {missing[:6]}"
+                f"{sum(there)} of {len(sent)} records of {transaction.name} ({transaction.fate.value})"
+                f" are visible; missing are {missing[:6]}"
             )
 
 

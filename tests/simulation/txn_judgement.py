@@ -94,7 +94,7 @@ async def read_to_end(
             portion: Portion = await read(client, partition, offset, committed=committed)
         except KafkaError as error:
             if world.loop.now_s > deadline_s:
-                raise SimulationError(f"{partition} cannot be read when all is well: {error}") from error
+                raise SimulationError(f"{partition} cannot be read after recovery: {error}") from error
             client.forget_leader(partition)
             await pause(chance)
             continue
@@ -105,7 +105,7 @@ async def read_to_end(
         if offset >= portion.high_watermark:
             return found
         if world.loop.now_s > deadline_s:
-            raise SimulationError(f"{partition} gives nothing at {offset} of {portion.high_watermark}")
+            raise SimulationError(f"{partition} returns no records at {offset} of {portion.high_watermark}")
 
 
 def check_logs(

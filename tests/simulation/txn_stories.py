@@ -31,7 +31,7 @@ async def a_coordinator_dies_with_a_decision_that_nobody_else_has(simulation: Si
     decided = _shard_of(coordinator, producer).transactions
     await until(lambda: decided[producer.transactional_id].state is not TransactionState.ONGOING)
     await asyncio.sleep(0.2)
-    assert not ending.done(), "a producer was told of a decision that one node alone has"
+    assert not ending.done(), "a producer received a decision that only one node has"
 
     ending.cancel()
     coordinator.kill()
@@ -161,7 +161,7 @@ async def _is_read(simulation: Simulation, values: list[bytes]) -> None:
             break
         await asyncio.sleep(0.05)
     assert is_stable, "a transaction stays open"
-    assert found == values, f"read is {found}, and committed was {values}"
+    assert found == values, f"readers find {found}, and {values} were committed"
 
 
 async def _read_committed(simulation: Simulation) -> tuple[bool, list[bytes | None]]:

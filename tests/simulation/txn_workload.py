@@ -361,7 +361,7 @@ class Copier:
         )
         if owned.generation_id < latest:
             raise SimulationError(
-                f"{group.group} takes offsets of generation {owned.generation_id} in {latest}"
+                f"{group.group} accepts offsets of generation {owned.generation_id} in {latest}"
                 f" ({transaction.name})"
             )
         if plan == DIE:

@@ -118,7 +118,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         try:
             while not task.done():
                 if self.now_s > limit_s:
-                    raise SimulationError(f"the run does not end: it is {self.now_s:.3f} s")
+                    raise SimulationError(f"the run has not ended after {self.now_s:.3f} s")
                 self._run_one_time()
                 if self.failures:
                     raise self.failures[0]
@@ -152,7 +152,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 self.call_exception_handler({"message": f"Exception in {callback}", "exception": error})
             count += 1
             if count > MAX_CALLBACKS_AT_ONE_TIME:
-                raise SimulationError(f"no time passes at {self.now_s:.3f} s: {callback}")
+                raise SimulationError(f"an endless loop at {self.now_s:.3f} s: {callback}")
         if count:
             self.callbacks += count
             self.turns += 1

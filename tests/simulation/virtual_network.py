@@ -161,7 +161,7 @@ class Network:
         assert ssl is None, "TLS is not simulated"
         own, process = self._own_host(), PROCESS.get()
         if host:
-            assert self.resolve(host) is own, f"{host} is no address of {own.name}"
+            assert self.resolve(host) is own, f"{host} is not an address of {own.name}"
         if not port:
             port, own.next_port = own.next_port, own.next_port + 1
         if port in own.servers:

@@ -118,7 +118,7 @@ class Workload:
             except KafkaError as error:
                 self.judge(error)
                 if self.world.loop.now_s > deadline:
-                    raise SimulationError(f"{partition} cannot be read when all is well: {error}") from error
+                    raise SimulationError(f"{partition} cannot be read after recovery: {error}") from error
                 client.forget_leader(partition)
                 await pause(chance)
                 continue
@@ -128,7 +128,7 @@ class Workload:
             if offset >= fetched.high_watermark:
                 return Content(start, values)
             if not fetched.records and self.world.loop.now_s > deadline:
-                raise SimulationError(f"{partition} gives nothing at {offset} of {fetched.high_watermark}")
+                raise SimulationError(f"{partition} returns nothing at {offset} of {fetched.high_watermark}")
 
     # ---- groups ------------------------------------------------------------------------------------
 
@@ -172,7 +172,7 @@ class Workload:
         for task in self.tasks:
             while not task.done():
                 if self.world.loop.now_s > deadline:
-                    raise SimulationError(f"{task.get_coro().__qualname__} does not end when all is well")  # type: ignore[union-attr]
+                    raise SimulationError(f"{task.get_coro().__qualname__} does not end after recovery")  # type: ignore[union-attr]
                 await asyncio.sleep(0.05)
             task.result()
 

@@ -96,7 +96,7 @@ class VirtualNode:
         except Exception as error:
             # A node may end with an error of its disk.
             if not is_of_a_disk(error):
-                self.world.loop.call_exception_handler({"message": "it has ended", "exception": error})
+                self.world.loop.call_exception_handler({"message": "the node has ended", "exception": error})
             if not process.is_dead:
                 self.exits.append(f"{error!r}")
                 self.world.trace("exit", f"{process!r} {error!r}")
@@ -180,7 +180,7 @@ class World:
     def unexplained(self, error: KafkaError, who: str) -> SimulationError:
         """Return the failure of a client that received an error which no fault explains."""
         kind = Bug if error.code is ErrorCode.UNKNOWN_SERVER_ERROR else SimulationError
-        return kind(f"{who} was told {error}\n{self.last_exception}")
+        return kind(f"{who} received {error}\n{self.last_exception}")
 
     def add_client(self, name: str) -> Process:
         """Add a host with a client program."""
