@@ -19,7 +19,7 @@ FOUND_BY = {"a_list_that_nobody_checks": 98, "lives_that_share_their_slots": 110
     [(True, False), (False, False), (False, True)],
     ids=["two phases", "one phase", "one phase, and time is over at any moment"],
 )
-def test_rows_are_there_once_and_in_order_whatever_fails(
+def test_rows_are_written_once_and_in_order_whatever_fails(
     two_phase: bool, expires: bool, is_thorough: bool
 ) -> None:
     for seed in range(THOROUGH_SEEDS if is_thorough else SEEDS):
@@ -31,7 +31,7 @@ def test_rows_are_there_once_and_in_order_whatever_fails(
 
 
 @pytest.mark.parametrize("mutate", MUTANTS, ids=lambda mutate: mutate.__name__)
-def test_a_protocol_without_one_of_its_rules_is_found_out(
+def test_the_simulation_detects_a_missing_rule(
     mutate: Mutate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mutate(monkeypatch)
