@@ -64,7 +64,7 @@ class ShareWatch:
             self._done.add(offset)
 
     def start_offset(self, offset: int) -> None:
-        """Note the start offset, before which all records are finished or deleted."""
+        """Check and note the start offset, before which all records are finished or deleted."""
         assert offset >= self._start_offset, (offset, self._start_offset)
         self._start_offset = offset
 

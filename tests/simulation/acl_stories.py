@@ -265,7 +265,7 @@ class Asker:
 
 
 async def old_acls_serve_nobody_for_long(simulation: Simulation) -> None:
-    """Nodes and connections fail, and then each is cut off from the others for long, and not from clients."""
+    """Nodes and connections fail; then each node is cut off from others for long, but not from clients."""
     ban = Ban(simulation, simulation.partitions[0].topic)
     simulation.partitions = [
         one for one in simulation.partitions if one.topic == simulation.partitions[0].topic

@@ -1,7 +1,7 @@
 """Mutants of the group coordinator, which the model of tests/property must detect.
 
-Unlike those of `mutants`, they run without nodes and networks: hypothesis plays the model's rules against the
-core.
+They run without nodes and networks, unlike those of `mutants`: hypothesis plays the rules of the model
+against the core.
 """
 
 from collections.abc import Callable

@@ -59,7 +59,7 @@ class History:
         self.of(topic_partition).attempted.update(values)
 
     def acknowledge(self, topic_partition: TopicPartition, base_offset: int, values: list[bytes]) -> None:
-        """Note a produce request with acks=all that was acknowledged at an offset."""
+        """Note and check a produce request with acks=all that was acknowledged at an offset."""
         told = self.of(topic_partition)
         if self.may_lose:
             return
@@ -75,7 +75,7 @@ class History:
             told.acknowledged[offset] = value
 
     def saw(self, topic_partition: TopicPartition, offset: int, value: bytes) -> None:
-        """Note a record that a consumer read."""
+        """Note and check a record that a consumer read."""
         told = self.of(topic_partition)
         if self.may_lose:
             return

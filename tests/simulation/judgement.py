@@ -1,8 +1,8 @@
 """The checks of a cluster that has recovered and is at rest.
 
-All nodes have the metadata that administrators were answered; the preferred leader of each partition leads
-after an election; exactly the assigned nodes have a replica; all replicas of a partition are equal to their
-end, without deleted records; and the quorum's voters are those of the metadata.
+All nodes have the same metadata; the preferred leader of each partition leads after an election; exactly the
+assigned nodes have a replica; all replicas of a partition are equal up to the same end, and deleted records
+are gone from all; and the quorum's voters are those of the metadata.
 """
 
 import asyncio

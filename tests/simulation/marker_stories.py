@@ -73,7 +73,7 @@ async def a_copy_reaches_the_leader_that_had_the_marker(simulation: Simulation) 
 
 
 async def a_copy_reaches_a_leader_that_leads_again(simulation: Simulation) -> None:
-    """It received no later request of that coordinator, so the number of the request proves nothing."""
+    """The leader received no later request of that coordinator, so the request's number proves nothing."""
     producer, coordinator = await _producer_with_a_coordinator_elsewhere(simulation)
     old, _ = await leader_of(simulation)
     line = Line()
@@ -191,7 +191,7 @@ async def _come_late(
     leader: VirtualNode,
     copies: list[WriteTxnMarkersRequest],
 ) -> None:
-    """Send the coordinator's requests to the leader once more, from the coordinator."""
+    """Send copies of the coordinator's requests to the leader, from the coordinator's process."""
     broker = coordinator.broker
     assert broker is not None and coordinator.process is not None
 

@@ -129,7 +129,7 @@ def _play(story: Story, options: Options, seed: int) -> object:
 
 
 def quorum_mutant(*first: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """Add a mutant that storms of the quorum must detect, a hundred times faster than whole nodes."""
+    """Add a mutant for storms of the quorum, which run a hundred times faster than whole nodes."""
 
     def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
         MUTANTS.append(Mutant(plant=plant, run=_storm, seeds=(*first, *range(MAX_STORMS))))
@@ -380,7 +380,7 @@ FIVE_ALONE: Final = Options(nodes=5, in_sync=1)
 
 @story_mutant(stories.a_replica_that_others_went_on_without_does_not_lead, FIVE_ALONE)
 def whoever_left_the_isr_stays_eligible(patch: Patch) -> None:
-    """Also when enough others are in sync and acknowledge records that it lacks (KIP-966)."""
+    """The replica stays eligible even if enough others acknowledge records that it lacks (KIP-966)."""
     patch.setattr(partition_change, "min_in_sync_replicas", lambda *_: 9)
 
 
@@ -401,7 +401,7 @@ def a_leader_may_change_the_isr_from_a_state_of_long_ago(patch: Patch) -> None:
 
 @story_mutant(stories.a_change_of_the_isr_comes_a_second_time)
 def a_leader_may_change_the_isr_from_a_reign_of_long_ago(patch: Patch) -> None:
-    """Without it the check of the leader epoch is no loss: each leader epoch has other partition epochs."""
+    """The partition epoch is not checked either: each leader epoch has others, so its check would suffice."""
     _without_epochs(
         patch,
         lambda partition: {

@@ -71,8 +71,8 @@ class Nemesis:
         self.chance = world.chance
         self.gap_s = gap_s
         self.inflicted: list[str] = []
-        self._is_safe = is_safe  # True while a disk may lose writes that are not durable
-        self._forgetful: VirtualNode | None = None  # lost writes by a power failure and has not caught up yet
+        self._is_safe = is_safe  # returns True if a disk may lose writes that are not durable
+        self._forgetful: VirtualNode | None = None  # lost power and has not caught up yet
         self._failing: dict[VirtualNode, None] = {}  # nodes that end by themselves when they use their disks
         chance = self.chance
         picked = [kind for kind in kinds if chance.random() < 0.5] or [chance.choice(kinds)]
@@ -125,7 +125,7 @@ class Nemesis:
         return self.chance.choice(self.world.nodes)
 
     def _end(self, node: VirtualNode) -> bool:
-        """Kill a node unless another one still lacks records that it lost; return True if it was killed."""
+        """Kill a node unless another one has to catch up after a loss of power; return True if killed."""
         if self._forgetful is not None and self._is_safe():
             self._forgetful = None
         may_end = node.is_alive and self._forgetful in (None, node)
@@ -243,8 +243,7 @@ class Nemesis:
             await self._return(leader)
 
     async def _kill_coordinator_at_markers(self) -> None:
-        """Kill a transaction coordinator that has decided a transaction and not yet written all its markers.
-        """
+        """Kill a transaction coordinator that has decided a transaction and not yet written all markers."""
 
         def who_decides() -> VirtualNode | None:
             for node in self.world.nodes:
@@ -285,17 +284,14 @@ class Nemesis:
                 await self._return(node)
 
     async def _kill_share_coordinator(self) -> None:
-        """Kill a share coordinator with requests under way: the leader of a partition of the share state
-        topic.
-        """
+        """Kill a share coordinator, the leader of a partition of the share state topic."""
         topic_partition = TopicPartition(SHARE_STATE_TOPIC, self.chance.randrange(2))
         leader = self._leader_of(topic_partition)
         if leader is not None and self._end(leader):
             await self._return(leader)
 
     async def _kill_leader_at_write(self) -> None:
-        """Kill the leader of a share-partition that has sent a write of its state and waits for the answer.
-        """
+        """Kill the leader of a share-partition that waits for the answer to a write of its state."""
 
         await self._kill_where(lambda led: any(led.core._window.records.transitions))
 
@@ -309,9 +305,7 @@ class Nemesis:
         is_it: Callable[[LedPartition], bool],
         moments_s: Sequence[float] = (0.0, 0.0002, 0.001, 0.003),
     ) -> None:
-        """Kill the first node that leads a share-partition for which `is_it` holds, at once or a moment
-        later.
-        """
+        """Kill the first node with a share-partition for which `is_it` holds, at once or a moment later."""
 
         def who_leads() -> VirtualNode | None:
             for node in self.world.nodes:
@@ -446,7 +440,7 @@ class Nemesis:
         await self._fail_disk(errno.ENOSPC)
 
     async def _fail_disk(self, error: int) -> None:
-        """Let changes of a disk fail, from a random operation on."""
+        """Make changes of a disk fail for a while, from a random operation on."""
         node = self._victim()
         steps = self.chance.randint(1, 30)
 

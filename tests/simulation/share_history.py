@@ -58,7 +58,7 @@ class ShareHistory:
         self._given_up: set[tuple[TopicPartition, int]] = set()
         self._newest: dict[TopicPartition, deque[tuple[str, int]]] = {}
 
-    # ---- requests of members 
+    # ---- requests of members
 
     def asks(self, member: str, partition: TopicPartition, first: int, types: Iterable[int]) -> None:
         """Note an acknowledgement before it is sent: one type for each offset from `first` on."""
@@ -76,7 +76,7 @@ class ShareHistory:
         """Return True if any member ever sent this acknowledgement type for a record."""
         return (partition, offset, kind) in self._asked_kinds
 
-    # ---- leaders -------
+    # ---- leaders
 
     def gives(
         self,
@@ -102,7 +102,7 @@ class ShareHistory:
         """Return some of the records that were last delivered to other members."""
         return [offset for other, offset in self._newest.get(partition, ()) if other != member]
 
-    # ---- answers to members 
+    # ---- answers to members
 
     def hears_of(self, member: str, partition: TopicPartition, offset: int, count: int) -> None:
         """Check that a leader delivered a record that a member received."""
@@ -172,7 +172,7 @@ class ShareHistory:
     def is_accepted(self, partition: TopicPartition, offset: int) -> bool:
         return (partition, offset) in self._accepted
 
-    # ---- resets --------------
+    # ---- resets
 
     def resets_of(self, partition: TopicPartition) -> Resets:
         return self._resets.setdefault(partition, Resets())
@@ -207,7 +207,7 @@ class ShareHistory:
         if not resets.is_in_doubt:
             self._ended.pop(partition, None)
 
-    # ---- end ---
+    # ---- end
 
     def has_ended(self, partition: TopicPartition, offset: int) -> bool:
         """Return True if the record was finished since the last reset."""

@@ -1,5 +1,4 @@
-"""The guarantees of share groups, checked against the leaders of their partitions after each turn of the
-loop.
+"""The guarantees of share groups, checked at the partitions' leaders after each turn of the loop.
 
 A leader that has read the state of a share-partition begins a *term*. A `ShareWatch` checks what a leader
 delivers and what the share coordinator answers. Besides, a record is held until its lock expires, its member
@@ -139,7 +138,7 @@ class ShareInvariants:
         """Note an answered renewal: the new lock began when the request was sent, or later."""
         self._renewed_to_ms[member, partition, offset] = int(sent_s * 1000) + self._lock_ms
 
-    # ---- resets --------------
+    # ---- resets
 
     def reset_asked(self, partition: TopicPartition) -> None:
         """Note a reset under way: a leader that reads the state may find either one."""
@@ -172,7 +171,7 @@ class ShareInvariants:
                 return led.core.start_offset
         return -1
 
-    # ---- nodes --
+    # ---- nodes
 
     def _after_turn_of(self, process: Process) -> None:
         node = self._nodes.get(process.name)
@@ -244,7 +243,7 @@ class ShareInvariants:
         reign.terms.append(term)
         return term
 
-    # ---- sessions 
+    # ---- sessions
 
     def _look_at_sessions(self, node: VirtualNode, process: Process) -> None:
         """Check that a member without a session, whose connection was closed, holds no records."""
@@ -278,7 +277,7 @@ class ShareInvariants:
         before = self._sessions.get(process, {}).get(member)
         return session is None or before is None or before[0] is not session
 
-    # ---- leaders --
+    # ---- leaders
 
     def _look_at(self, term: Term, process: Process) -> None:
         core = term.core

@@ -152,7 +152,7 @@ class ShareMember:
         """Return True if the member has acknowledged all that it received."""
         return not any(one.held for one in self._sessions.values())
 
-    # ---- group ---
+    # ---- group
 
     async def _live(self) -> None:
         while not self.is_stopped:
@@ -183,8 +183,7 @@ class ShareMember:
             group_id=self._history.group,
             member_id=self.member_id,
             member_epoch=self._epoch,
-            # After a lost answer the subscription is sent again, as the coordinator then answers the
-            # assignment.
+            # After a lost answer the subscription is sent again, so that the assignment is answered again.
             subscribed_topic_names=list(self._topics) if not self._epoch or self._tells_all else None,
         )
         coordinator = await self._client.coordinator_of(self._history.group)
@@ -250,7 +249,7 @@ class ShareMember:
         self.assigned = set()
         self._sessions.clear()
 
-    # ---- records 
+    # ---- records
 
     async def _work(self) -> None:
         while not self.is_stopped:
@@ -263,7 +262,7 @@ class ShareMember:
                 elif self.is_calm or dice > 0.08:
                     await self._round()
                     if self._rests and not self.is_calm:
-                        await asyncio.sleep(REST_S)  # it renewed its locks, as work that takes long
+                        await asyncio.sleep(REST_S)  # it has renewed its locks, as if its work took longer
                     self._rests = False
                 elif dice < 0.025:
                     await self._die()
@@ -327,7 +326,7 @@ class ShareMember:
         else:
             await self._acknowledge(endpoint, session, self._said(session))
 
-    # ---- acknowledgements 
+    # ---- acknowledgements
 
     def _said(self, session: Session) -> Said:
         """Choose acknowledgements for some of the member's records, which it then has no more."""
@@ -478,7 +477,7 @@ class ShareMember:
         except KafkaError as error:
             self._workload.judge(error)
 
-    # ---- fetches --------
+    # ---- fetches
 
     async def _fetch(
         self,

@@ -74,7 +74,7 @@ async def states_outlive_their_coordinators(simulation: Simulation) -> None:
 
 
 async def who_was_fenced_writes_no_more(simulation: Simulation) -> None:
-    """A leader reads by one node; an older leader writes by another, also after the coordinator restarted."""
+    """An older leader writes through another node, also after a restart of the coordinator, and is fenced."""
     [topic_id, *_] = _topic_ids(simulation)
     key = SharePartitionKey("g", topic_id, 0)
     first, second, third = simulation.world.nodes

@@ -117,7 +117,7 @@ async def a_word_that_comes_late_is_of_no_leader(simulation: Simulation) -> None
 
 
 async def a_coordinator_that_is_alone_promises_nothing(simulation: Simulation) -> None:
-    """It is also the leader of the records and reaches clients: no other node knows what it acknowledges."""
+    """An isolated coordinator, which also leads the partition, must not confirm what no other node knows."""
     world, network = simulation.world, simulation.world.network
     add_producer(simulation.workload, "p", [FIRST], pause_s=0.05)
     group, leader, _ = await _group(simulation, is_on_leader=True)

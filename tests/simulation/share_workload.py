@@ -189,7 +189,7 @@ class ShareWorkload:
                 if not one.error_code and partition in before:
                     self.history.start_offset(partition, one.start_offset, at_least=before[partition])
 
-    # ---- end ---
+    # ---- end
 
     async def wait_until_agreed(self, client: SimClient, *, limit_s: float) -> None:
         """Wait until members and coordinator agree on an assignment of all partitions to these members."""

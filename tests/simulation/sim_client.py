@@ -305,8 +305,9 @@ def produce_request(
     transactional_id: str | None = None,
     headers: Sequence[Headers] = (),
 ) -> ProduceRequest:
-    """Return a request with one batch and acks=all, transactional if an id is given; one `headers` per
-    record.
+    """Return a request with one batch and acks=all, transactional if an id is given.
+
+    `headers` has the headers of each record.
     """
     batch = build_batch(
         [

@@ -357,9 +357,7 @@ class Simulation:
     # ---- checks --------------------------------------------------------------------------------------
 
     def is_whole(self) -> bool:
-        """Return True if all nodes are up with the same metadata, and every replica of every partition is in
-        sync.
-        """
+        """Return True if all nodes are up with the same metadata, and all replicas are in sync."""
         nodes = self.world.nodes
         if not all(node.is_alive and node.is_serving and not node.process.is_paused for node in nodes):  # type: ignore[union-attr]
             return False

@@ -61,7 +61,7 @@ async def a_broker_loses_its_disk(simulation: Simulation) -> None:
 
 
 async def all_are_killed_and_two_of_three_return(simulation: Simulation) -> None:
-    """Their hosts ran on, so the page caches are intact, and leaders are elected without the third node."""
+    """Their hosts run on, so the page caches are intact, and leaders are elected without the third node."""
     nodes = simulation.world.nodes
     add_producer(simulation.workload, "p", simulation.partitions, pause_s=0.1)
     await asyncio.sleep(3)
@@ -81,7 +81,7 @@ async def all_are_killed_and_two_of_three_return(simulation: Simulation) -> None
 
 
 async def the_leader_loses_its_power_when_the_others_die(simulation: Simulation) -> None:
-    """It returns first and forms a quorum with a node that never led; only the last node has what it lost."""
+    """The leader returns first and forms a quorum with a node that never led; the third has what it lost."""
     add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
     await asyncio.sleep(3)
     leader = next(node for node, one in replicas_of(simulation.world, FIRST) if one.is_leader)
@@ -100,7 +100,7 @@ async def the_leader_loses_its_power_when_the_others_die(simulation: Simulation)
 
 
 async def the_last_in_sync_loses_its_power(simulation: Simulation) -> None:
-    """The replica that left the ISR before it lost its power, too, but had synced what was acknowledged."""
+    """The last replica in sync and the one before lose power; the latter had synced what it acknowledged."""
     add_producer(simulation.workload, "p", [FIRST], pause_s=0.05)
     await asyncio.sleep(3)
     last, partition = next(pair for pair in replicas_of(simulation.world, FIRST) if pair[1].is_leader)
@@ -129,7 +129,7 @@ async def the_last_in_sync_loses_its_power(simulation: Simulation) -> None:
 
 
 async def an_eligible_replica_leads_when_nobody_is_in_sync(simulation: Simulation) -> None:
-    """It left the ISR first and returns first: meanwhile nothing was acknowledged without it."""
+    """The replica that left the ISR first returns first: nothing was acknowledged without it meanwhile."""
     first, last = await _pair_of_observers(simulation)
     first.kill()
     await until(lambda: _newest(simulation).eligible_leader_replicas == (first.node_id,))
@@ -164,7 +164,7 @@ async def a_replica_that_others_went_on_without_does_not_lead(simulation: Simula
 
 
 async def an_eligible_replica_loses_its_power(simulation: Simulation) -> None:
-    """It lost what it had not synced, so the partition waits for the replica that still has it."""
+    """The replica lost what it had not synced, so the partition waits for the one that still has it."""
     first, last = await _pair_of_observers(simulation)
     first.lose_power()
     await until(lambda: _newest(simulation).eligible_leader_replicas == (first.node_id,))
@@ -259,7 +259,7 @@ async def a_change_of_the_isr_comes_a_second_time(simulation: Simulation) -> Non
 
 
 async def a_follower_hears_late_of_two_elections(simulation: Simulation) -> None:
-    """Its leader lost and regained leadership; records acknowledged since then are not truncated."""
+    """The leader lost and regained leadership meanwhile; what it acknowledged since then is not truncated."""
     world = simulation.world
     leader, partition = await leader_of(simulation)
     first_id, second_id, last_id = (
@@ -321,7 +321,7 @@ async def a_leader_dies_when_it_has_deleted_records(simulation: Simulation) -> N
 async def a_leader_loses_its_power_while_a_restarted_follower_waits_for_its_answer(
     simulation: Simulation,
 ) -> None:
-    """The follower knows one process of the leader only, and must not wait for the answer of that process."""
+    """The follower knows only the dead process of its leader, and must not wait for that one's answer."""
     world = simulation.world
     leader, _ = await leader_of(simulation)
     follower = next(node for node in world.nodes if node is not leader)
@@ -341,7 +341,7 @@ async def a_leader_loses_its_power_while_a_restarted_follower_waits_for_its_answ
 
 
 async def a_follower_dies_when_its_leader_has_lost_its_power(simulation: Simulation) -> None:
-    """The leader's session has not expired; it returns first, without the records that it had not synced."""
+    """The leader's session has not expired; the leader returns first, without what it had not synced."""
     world = simulation.world
     assert world.nodes[0].broker is not None
     controller_id = world.nodes[0].broker.quorum_services.metadata.controller_id
@@ -375,7 +375,7 @@ async def _flip_on_some_replica(simulation: Simulation) -> tuple[VirtualNode, Br
 
 
 async def a_bit_flips_on_a_replica(simulation: Simulation) -> None:
-    """It is found, the replica leaves the ISR and returns repaired, and no record is lost."""
+    """The damage is found, the replica leaves the ISR and returns repaired, and no record is lost."""
     world = simulation.world
     node, broker, bit = await _flip_on_some_replica(simulation)
     was_out: list[bool] = []
@@ -417,7 +417,7 @@ async def a_bit_flips_on_a_replica_and_another_node_dies(simulation: Simulation)
 
 
 async def a_bit_flips_on_a_replica_that_is_made_to_lead(simulation: Simulation) -> None:
-    """The replica starts after a clean stop; when an operator makes it leader, the damage is found."""
+    """The damage of a cleanly stopped replica is found as soon as an operator makes the replica lead."""
     world, chance = simulation.world, simulation.world.chance
     add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
     await asyncio.sleep(3)

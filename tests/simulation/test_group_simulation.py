@@ -1,5 +1,4 @@
-"""Several clients of one classic group on a virtual clock, with crashes, lost answers and coordinator
-restarts.
+"""Several clients of a classic group on a virtual clock, with crashes, lost answers and restarts.
 
 Checked at every step: the core's invariants; no request is answered twice; all members of a generation
 receive the same protocol and leader; and members receive assignments only from the leader of their

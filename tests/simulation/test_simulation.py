@@ -1,6 +1,6 @@
 """Whole brokers under random faults: a few seeds of each kind of cluster.
 
-They prove that each kind of cluster survives its faults. `scripts/simulate --seeds A-B` runs more seeds; a
+They check that each kind of cluster survives its faults. `scripts/simulate --seeds A-B` runs more seeds; a
 fault found there becomes a scenario or a mutant with seeds of its own.
 """
 

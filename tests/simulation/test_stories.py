@@ -70,7 +70,7 @@ def test_a_replica_without_acknowledged_records_does_not_lead(seed: int) -> None
 
 @pytest.mark.parametrize("seed", [16, 19])
 def test_the_last_replica_in_sync_does_not_lead_when_it_learns_that_it_is_the_last(seed: int) -> None:
-    """The seeds lose the quorum, and the replica that returned with it was removed from the ISR."""
+    """In these seeds the quorum is lost, and the replica that returns with it was removed from the ISR."""
     Simulation(seed, Options()).play(stories.the_last_in_sync_loses_its_power)
 
 

@@ -1,6 +1,6 @@
 """Actors: threads of which only one runs at a time, until its next request; a seed chooses which.
 
-Blocking code can so be interleaved at each of its requests, and repeated with the same seed.
+In this way blocking code can be interleaved at each of its requests, and a seed repeats the same order.
 """
 
 import random
@@ -81,7 +81,7 @@ class Turns:
         return actor
 
     def next(self) -> bool:
-        """Give one actor a turn; return False when all are done. Some then sleep for many turns."""
+        """Give one actor a turn, after which it may sleep for many; return False when all are done."""
         self.actors = [actor for actor in self.actors if not actor.is_done]
         if not self.actors:
             return False

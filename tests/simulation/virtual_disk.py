@@ -39,7 +39,7 @@ _Entry = _Inode | None  # None is a directory
 
 
 class VirtualStorage:
-    """The content of a host's disk, which its processes leave behind."""
+    """The content of a host's disk, which survives the host's processes."""
 
     def __init__(self, chance: random.Random, *, now_ms: Callable[[], int]) -> None:
         self.chance = chance
@@ -258,7 +258,7 @@ class VirtualFile:
         return bytes(self._inode.content[position : position + size])
 
     def read_at_cached(self, position: int, size: int) -> bytes | None:
-        # Some reads have to wait for the disk, and then take the way through a thread.
+        # Some reads have to wait for the disk, and then go through a thread.
         if self._disk.storage.chance.random() < 0.02:
             return None
         content = self.read_at(position, size)

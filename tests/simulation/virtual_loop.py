@@ -39,7 +39,7 @@ class Process:
         self.incarnation = incarnation
         self.is_dead = False
         self.pauses = 0  # under way; the process stands still while there is one
-        self.held: deque[VirtualHandle] = deque()  # callbacks until the end of all pauses
+        self.held: deque[VirtualHandle] = deque()  # callbacks held until the last pause ends
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self.sockets: dict[Any, None] = {}  # virtual_network.Socket
         self.thread_seconds = 0.0  # for which the current work in a thread has waited for the disk
@@ -232,8 +232,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return task
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
-        """Run the work at once, after a random delay; the future is done when the disk would have been ready.
-        """
+        """Run the work after a random delay; the future is done when the disk would have been ready."""
         future = self.create_future()
         start_s = self.now_s + self.chance.random() ** 3 * MAX_THREAD_DELAY_S
         if executor is not None and getattr(executor, "_max_workers", 0) == 1:
