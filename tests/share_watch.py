@@ -1,8 +1,8 @@
 """The guarantees of a share group as assertions, for random sessions and simulations.
 
-A `ShareWatch` hears what the leader of a partition does, and checks: a record is held by one member at a
-time, is not lost, is not delivered after its acknowledgement was written, is not delivered more often than
-the limit, and the start offset never goes backwards.
+Tests report to a `ShareWatch` what the leader of a partition does. It checks that a record is held by one
+member at a time, is not lost, is not delivered after its acknowledgement was written, is not delivered more
+often than the limit, and that the start offset never goes backwards.
 """
 
 from collections.abc import Iterable

@@ -69,7 +69,7 @@ class AdminHistory:
     # ---- topics ----------------------------------------------------------------------------------------
 
     def judge_repeated(self, error: KafkaError, topic: str) -> None:
-        """Check that no request took effect twice, as none is sent twice."""
+        """Check that no request took effect twice or was lost, as each is sent only once."""
         is_gone = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self.topics[topic].is_made
         is_there = error.code in (ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.INVALID_PARTITIONS)
         if is_gone or is_there:

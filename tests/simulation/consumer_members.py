@@ -20,7 +20,7 @@ from tests.simulation.sim_client import SimClient, check, pause
 from tests.simulation.workload import Workload
 
 SESSION_MS: Final = 3_000
-# Longer than a session: a member that does not hear of a revocation is removed before this is over.
+# Longer than a session: a member that does not learn of a revocation is removed before this is over.
 REBALANCE_MS: Final = 20_000
 SETTINGS: Final = {
     "group.consumer.min.session.timeout.ms": "1000",

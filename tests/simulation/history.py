@@ -35,7 +35,7 @@ class Content(NamedTuple):
 
 @dataclass(slots=True)
 class CommitHistory:
-    """The last acknowledged commit of a group in a partition, and later ones that were not answered."""
+    """The last acknowledged commit of a group in a partition, and those that were not answered."""
 
     acknowledged: int = -1
     in_doubt: set[int] = field(default_factory=set)
@@ -89,7 +89,7 @@ class History:
         told.read[offset] = value
 
     def deleted(self, topic_partition: TopicPartition, offset: int, low_watermark: int) -> None:
-        """Note an answered DeleteRecords up to `offset`."""
+        """Note and check an answered DeleteRecords up to `offset`."""
         told = self.of(topic_partition)
         if low_watermark < offset:
             raise SimulationError(

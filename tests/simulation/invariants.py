@@ -57,7 +57,7 @@ class Invariants:
         self.quorum_leaders: dict[int, Process] = {}
         self.partition_leaders: dict[tuple[bytes, int, int], str] = {}
         self.committed: dict[tuple[bytes, int], dict[int, Batch]] = {}
-        # High watermark by leader epoch: a node may hear late that it led, and then must have only what was
+        # High watermark by leader epoch: a node may learn late that it led, and then must have only what was
         # committed up to its epoch.
         self.highest_watermarks: dict[tuple[bytes, int], dict[int, int]] = {}
         # (leader epoch, offset): leaders of later epochs have deleted the records below the offset.

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Line:
-    """A tap on all requests between peers, which keeps a copy of each request of one kind."""
+    """A tap on all requests to nodes, which keeps a copy of each request of one kind, and can lose them."""
 
     def __init__(self, kind: type = WriteTxnMarkersRequest) -> None:
         self.kind = kind

@@ -296,7 +296,7 @@ class Nemesis:
         await self._kill_where(lambda led: any(led.core._window.records.transitions))
 
     async def _kill_leader_at_letters(self) -> None:
-        """Kill the leader of a share-partition before, while or after it writes dead letters."""
+        """Kill the leader of a share-partition with dead letters, before or after they are written."""
         moments_s = 0.0, 0.005, 0.01, 0.02
         await self._kill_where(lambda led: led.core.letters is not None, moments_s)
 

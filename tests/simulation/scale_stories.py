@@ -16,8 +16,8 @@ PARTITIONS_OF_A_NODE: Final = 10
 REPLICAS: Final = 3
 # The end of its connections reveals a killed broker, so leaders are elected before its session of 9 s ends.
 LED_WITHIN_S: Final = 0.5
-# The permitted difference of leaders between two nodes; a new controller has heard of some brokers later than
-# of others.
+# The permitted difference of leaders between two nodes; a new controller learns of some brokers later than of
+# others.
 SPREAD: Final = 3
 SPREAD_OF_A_NEW_CONTROLLER: Final = 6
 

@@ -3,7 +3,7 @@
 A leader that has read the state of a share-partition begins a *term*. A `ShareWatch` checks what a leader
 delivers and what the share coordinator answers. Besides, a record is held until its lock expires, its member
 acknowledges it, its member's session ends, or the record is deleted; and a leader that reads the state knows
-all that was written before. An older term may continue beside a newer one until its leader hears of that: it
+all that was written before. An older term may continue beside a newer one until its leader learns of that: it
 serves its own members, but cannot write any more.
 
 When the group's state is reset (its offsets are altered or deleted), the terms start again: what was done
@@ -231,7 +231,7 @@ class ShareInvariants:
                 term.known[offset] = one
                 term.aside_ms[offset] = int(self._world.loop.now_s * 1000)
         if newest is not None and core.leader_epoch < newest.core.leader_epoch:
-            reign.terms.insert(0, term)  # it read the state before the newest leader did, and was seen late
+            reign.terms.insert(0, term)  # it read the state before the newest leader did
             return term
         forgotten = [offset for offset in sorted(reign.done) if not term.knows_to_be_done(offset)]
         if forgotten:

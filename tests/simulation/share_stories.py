@@ -231,7 +231,7 @@ class _Member:
             await asyncio.sleep(0.2)
 
     async def fetch(self) -> list[tuple[int, int]]:
-        """Return the offsets of records that the member acquires from the first partition."""
+        """Acquire records of the first partition and return their ranges of offsets."""
         request = ShareFetchRequest(
             group_id=self._group,
             member_id=self._name,

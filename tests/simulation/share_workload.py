@@ -148,7 +148,7 @@ class ShareWorkload:
             )
 
     def _is_known(self, configs: Mapping[str, str]) -> bool:
-        """Return True if all nodes know the configs of the group, so that faults may begin."""
+        """Return True if all nodes know the configs of the group, after which faults may begin."""
         return all(
             node.broker is not None
             and dict(node.broker.quorum_services.image.configs.group(GROUP)) == configs

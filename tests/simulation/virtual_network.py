@@ -54,7 +54,7 @@ class Link:
     jitter_s: float
     is_cut: bool = False
     cut_at_s: float = 0.0
-    stalled: "list[Socket]" = field(default_factory=list)  # in order; each has bytes due here
+    stalled: "list[Socket]" = field(default_factory=list)  # with bytes due at the target host, in order
 
 
 class Network:

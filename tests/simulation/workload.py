@@ -150,7 +150,7 @@ class Workload:
                     known.in_doubt.add(offset)
                     await client.commit(group, partition, offset)
                     known.acknowledged = offset
-                    # A commit that was given up may still take effect after this one, over its old
+                    # Only this one: a commit that was given up earlier may still take effect, over its old
                     # connection.
                     known.in_doubt.discard(offset)
                 else:
