@@ -31,9 +31,7 @@ def test_rows_are_written_once_and_in_order_whatever_fails(
 
 
 @pytest.mark.parametrize("mutate", MUTANTS, ids=lambda mutate: mutate.__name__)
-def test_the_simulation_detects_a_missing_rule(
-    mutate: Mutate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_simulation_detects_a_missing_rule(mutate: Mutate, monkeypatch: pytest.MonkeyPatch) -> None:
     mutate(monkeypatch)
 
     def is_wrong(seed: int) -> bool:
