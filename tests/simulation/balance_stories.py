@@ -95,7 +95,7 @@ async def a_node_is_down_when_replicas_move(simulation: Simulation) -> None:
 
 
 async def a_balance_is_cancelled(simulation: Simulation) -> None:
-    """Each partition that moved must have its former replicas again, all of them in sync."""
+    """Each partition that moved has its replicas where they were, all of them in sync."""
     await _begin(simulation)
     before = {where: set(one.replicas) for where, one in _partitions(_newest(simulation))}
     await _set(simulation, REQUESTED, "true")
@@ -109,7 +109,7 @@ async def a_balance_is_cancelled(simulation: Simulation) -> None:
     for partition in _moving(simulation):
         await _ask(simulation, lambda one=partition: _cancel(simulation, one))  # type: ignore[misc]
 
-    await _until(lambda: not _moving(simulation), "partitions still move")
+    await _until(lambda: not _moving(simulation), "moves go on")
     after = {where: set(one.replicas) for where, one in _partitions(_newest(simulation))}
     if moved := {where: after[where] for where in cancelled if after[where] != before[where]}:
         raise SimulationError(f"cancelled moves were completed: {moved}")
