@@ -1,11 +1,11 @@
-"""Denials under faults: none is lost, and a command sent after one was answered is refused everywhere.
+"""Denials under faults: none is lost, and each is enforced everywhere for commands sent after its answer.
 
-An administrator denies everybody to change the settings of one group after the other, by any broker, and
-asks any broker to change them. Groups have settings without being there. Each group is denied once, so what
-is told of it stays true; one whose denial was not answered is left alone.
+An administrator denies all clients to alter the configs of one group after the other, by any broker, and then
+tries to alter them by any broker. A group need not exist to have configs. Each group is denied once, so an
+answered denial holds for ever; a group whose denial was not answered is not used.
 
-Records are another matter: a leader that the others cannot reach goes on with the ACLs that it has. It stops
-to serve when its session has ended, and that is held here: longer nobody is served by an old ACL.
+Records are different: a leader that is cut off from the quorum uses its old ACLs until its session has
+expired. The scenario checks that no leader serves a client by old ACLs for longer.
 """
 
 import asyncio
@@ -39,24 +39,25 @@ from tests.simulation.workload import Workload
 
 SETTINGS: Final = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    # Clients of a simulation do not log in: they may do whatever is not denied to them.
+    # Simulated clients do not authenticate: they may do all that is not denied.
     "allow.everyone.if.no.acl.found": "true",
 }
 JUDGED_BY: Final = AuthorizerSettings(allow_everyone_if_no_acl_found=True)
 ROBOT: Final = "User:ANONYMOUS"
 SECONDS: Final = 6.0
-QUESTIONS: Final = 3  # of each group, one after the other, of any broker
-# A process that was stopped for longer answers what lay in its sockets before it looks at the clock.
+QUESTIONS: Final = 3  # to any broker for each group, one after the other
+# Without pauses: a process that was stopped for long answers requests from its sockets before it reads the
+# clock.
 CUTS: Final = ("kill", "isolate", "split", "cut_one_way", "slow_link", "reset", "stop")
 CUT_SECONDS: Final = 8.0
-CUT_NODES: Final = 4  # one after the other
+CUT_NODES: Final = 4  # isolated one after the other
 ASKERS: Final = 4
-SLACK_S: Final = 1.0  # until a node knows that its session has ended, and for what is on its way
-AGAIN: Final = 0.3  # how often a group of before is asked about
+SLACK_S: Final = 1.0  # until a node knows that its session has expired, and for requests under way
+AGAIN: Final = 0.3  # the probability of another attempt at an earlier group
 
 
 class Denials:
-    """An administrator that denies, and tries."""
+    """An administrator that creates denials and tests them."""
 
     def __init__(self, workload: Workload) -> None:
         self.told: list[str] = []  # groups whose denial was answered with success
@@ -90,7 +91,7 @@ class Denials:
             if error.code is not ErrorCode.GROUP_AUTHORIZATION_FAILED:
                 self._workload.judge(error)
             return
-        raise SimulationError(f"the settings of {group} were changed after that was denied")
+        raise SimulationError(f"the configs of {group} were altered after a denial")
 
 
 async def _deny(client: SimClient, group: str) -> None:
@@ -119,7 +120,7 @@ async def _change(client: SimClient, group: str) -> None:
 
 
 async def denials_hold_whatever_fails(simulation: Simulation) -> None:
-    """Nodes and connections fail meanwhile; at the end all nodes have all denials."""
+    """Nodes and connections fail meanwhile; at the end all nodes must have all denials."""
     denials = Denials(simulation.workload)
     await simulation.nemesis.run(SECONDS)
     await simulation.nemesis.heal()
@@ -138,27 +139,27 @@ async def denials_hold_whatever_fails(simulation: Simulation) -> None:
             if asked.is_allowed:
                 raise SimulationError(f"node {node.host.name} has lost the denial for {group}")
         if image.configs.of(ConfigResourceType.GROUP, denials.told[0]):
-            raise SimulationError("a setting was changed that nobody may change")
+            raise SimulationError("a config was altered in spite of a denial")
 
 
 # ---- records -----------------------------------------------------------------------------------------------
 
 
 class Ban:
-    """An administrator that forbids everybody to write and to read a topic, and allows it again."""
+    """An administrator that denies all clients to write and read a topic, and then allows it again."""
 
     def __init__(self, simulation: Simulation, topic: str) -> None:
         session_s = int(simulation.settings["broker.session.timeout.ms"]) / 1_000
         self.limit_s = session_s + SLACK_S
-        self.since_s: float | None = None  # when it was answered, until it is about to end
+        self.since_s: float | None = None  # when the denial was answered, until its removal is sent
         self._workload, self._topic = simulation.workload, topic
         self._client, self._chance, process = simulation.workload.client("ban")
         simulation.workload.spawn(process, self._run())
 
     def is_broken_by(self, since_s: float | None, sent_s: float) -> bool:
-        """Return whether it stood all the time since then, and too long for a request of this time.
+        """Return True if the denial held from `since_s` on, too long for a request of this time to succeed.
 
-        An attempt to lift the one before may have come late, and have lifted this one.
+        A late removal of the previous denial may have removed this one.
         """
         if since_s is None or since_s != self.since_s or sent_s <= since_s + self.limit_s:
             return False
@@ -175,7 +176,7 @@ class Ban:
                 await self._forbid()
                 self.since_s = self._workload.world.loop.now_s
                 await asyncio.sleep(self.limit_s + 3 * self._chance.random())
-            except KafkaError as error:  # perhaps it was carried out
+            except KafkaError as error:  # it may have taken effect
                 self._workload.judge(error)
             self.since_s = None
             while not await self._is_lifted():
@@ -222,7 +223,7 @@ class Ban:
 
 
 class Asker:
-    """A client that writes to and reads from any node, whoever leads."""
+    """A client that produces to and fetches from any node, whichever leads."""
 
     def __init__(self, simulation: Simulation, ban: Ban, name: str) -> None:
         self.served = self.refused = 0
@@ -264,7 +265,7 @@ class Asker:
 
 
 async def old_acls_serve_nobody_for_long(simulation: Simulation) -> None:
-    """Nodes and connections fail, and then each is cut off from the others for long, and not from clients."""
+    """Nodes and connections fail; then each node is cut off from others for long, but not from clients."""
     ban = Ban(simulation, simulation.partitions[0].topic)
     simulation.partitions = [
         one for one in simulation.partitions if one.topic == simulation.partitions[0].topic

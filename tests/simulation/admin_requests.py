@@ -1,4 +1,4 @@
-"""What an administrator asks of the cluster, one request each; all of them may raise KafkaError."""
+"""The requests of an administrator, one function each; all may raise KafkaError."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -71,7 +71,7 @@ CONTROLLER_LISTENER: Final = "CONTROLLER"
 
 
 class QuorumMembers(NamedTuple):
-    """Directory id by node: of those that vote, and of those that only follow."""
+    """The voters and the observers: directory id by node."""
 
     voters: dict[int, bytes]
     observers: dict[int, bytes]
@@ -88,7 +88,7 @@ async def create_topic(
     configs: dict[str, str],
     assignments: Sequence[Sequence[int]] = (),
 ) -> None:
-    """Make a topic; one with `assignments` has -1 for the numbers, which these tell."""
+    """Create a topic; with `assignments` the counts of partitions and replicas must be -1."""
     request = CreateTopicsRequest(
         topics=[
             CreatableTopic(
@@ -109,7 +109,7 @@ async def create_topic(
 
 
 async def create_partitions(client: SimClient, name: str, count: int) -> None:
-    """Let a topic grow to `count` partitions."""
+    """Increase the number of a topic's partitions to `count`."""
     request = CreatePartitionsRequest(
         topics=[CreatePartitionsTopic(name=name, count=count, assignments=None)], timeout_ms=TIMEOUT_MS
     )
@@ -128,12 +128,12 @@ async def set_topic_config(client: SimClient, topic: str, name: str, value: str)
 
 
 async def set_group_configs(client: SimClient, group: str, configs: Mapping[str, str]) -> None:
-    """What a group obeys."""
+    """Set configs of a group."""
     await _set_config(client, GROUP_RESOURCE, group, configs)
 
 
 async def set_broker_config(client: SimClient, name: str, value: str | None) -> None:
-    """Set a setting of all brokers; None takes it back."""
+    """Set a config of all brokers; None deletes it."""
     await _set_config(client, BROKER_RESOURCE, "", {name: value})
 
 
@@ -160,7 +160,7 @@ async def _set_config(
 
 
 async def reassign(client: SimClient, partition: TopicPartition, replicas: Sequence[int] | None) -> None:
-    """Move a partition to these replicas; None: back to where it was, if it is on the move."""
+    """Reassign a partition to these replicas; None cancels its reassignment."""
     request = AlterPartitionReassignmentsRequest(
         timeout_ms=TIMEOUT_MS,
         topics=[
@@ -177,7 +177,7 @@ async def reassign(client: SimClient, partition: TopicPartition, replicas: Seque
 
 
 async def elect_preferred_leader(client: SimClient, partition: TopicPartition) -> None:
-    """Have the first replica lead, if it can; it is no error that it does."""
+    """Elect the preferred leader; it is no error if it leads already."""
     request = ElectLeadersRequest(
         election_type=PREFERRED,
         topic_partitions=[TopicPartitions(topic=partition.topic, partitions=[partition.partition])],
@@ -192,7 +192,7 @@ async def elect_preferred_leader(client: SimClient, partition: TopicPartition) -
 
 
 async def delete_records(client: SimClient, partition: TopicPartition, offset: int) -> int:
-    """Have a partition begin at `offset`; its low watermark then."""
+    """Delete the records of a partition below `offset` and return its low watermark."""
     request = DeleteRecordsRequest(
         topics=[
             DeleteRecordsTopic(
@@ -212,7 +212,7 @@ async def delete_records(client: SimClient, partition: TopicPartition, offset: i
 
 
 async def alter_share_offset(client: SimClient, group: str, partition: TopicPartition, offset: int) -> None:
-    """Have a share group without members start there."""
+    """Set the start offset of a share group without members."""
     one = AlterShareGroupOffsetsRequestPartition(partition_index=partition.partition, start_offset=offset)
     topic = AlterShareGroupOffsetsRequestTopic(topic_name=partition.topic, partitions=[one])
     request = AlterShareGroupOffsetsRequest(group_id=group, topics=[topic])
@@ -224,7 +224,7 @@ async def alter_share_offset(client: SimClient, group: str, partition: TopicPart
 
 
 async def delete_share_offsets(client: SimClient, group: str, topic: str) -> None:
-    """Have a share group without members forget a topic; nothing is no error."""
+    """Delete a topic's offsets of a share group without members; it is no error if there are none."""
     request = DeleteShareGroupOffsetsRequest(
         group_id=group, topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=topic)]
     )
@@ -241,11 +241,11 @@ async def delete_group(client: SimClient, group: str) -> None:
     check(answer.results[0].error_code, answer.results[0].error_message)
 
 
-# ---- the quorum --------------------------------------------------------------------------------------------
+# ---- quorum ------------------------------------------------------------------------------------------------
 
 
 async def quorum_members(client: SimClient) -> QuorumMembers:
-    """Who votes about the metadata, and who could."""
+    """Return the voters of the metadata quorum and its observers."""
     request = DescribeQuorumRequest(
         topics=[
             TopicDataRequest(topic_name=METADATA_TOPIC, partitions=[PartitionDataRequest(partition_index=0)])

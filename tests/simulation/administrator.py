@@ -1,6 +1,6 @@
-"""Administrators: one makes, changes and deletes topics, the other moves partitions and changes voters.
+"""Administrators: one creates, changes and deletes topics, another moves partitions and changes voters.
 
-Each asks for one thing at a time, and once, whatever the answer.
+Each sends one request at a time, and never repeats one.
 """
 
 from collections.abc import Coroutine, Sequence
@@ -17,9 +17,9 @@ from tests.simulation.virtual_loop import SimulationError
 from tests.simulation.workload import Workload
 
 MAX_PARTITIONS: Final = 5
-# Answers after which it is sure that nothing was done, and why.
+# Errors that prove that nothing was done.
 REFUSED: Final = {
-    ErrorCode.INVALID_REPLICA_ASSIGNMENT,  # a replica is not up
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT,  # a replica is down
     ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.DUPLICATE_VOTER,
@@ -33,7 +33,7 @@ SETTINGS: Final = {
 
 
 class TopicAdministrator:
-    """Makes topics, changes their settings, lets them grow and deletes some of them."""
+    """An administrator that creates topics, alters their configs, adds partitions and deletes topics."""
 
     def __init__(self, workload: Workload, name: str, *, replication_factor: int, pause_s: float) -> None:
         self._workload = workload
@@ -90,7 +90,7 @@ class TopicAdministrator:
         )
 
     async def _grow(self, name: str) -> None:
-        """Each time to more than was ever asked for."""
+        """Add a partition to a topic: one more than all that were requested before."""
         partitions = self._admin.topics[name].partitions
         count = max(partitions.settled, *partitions.in_doubt, 0) + 1
         if count <= MAX_PARTITIONS:
@@ -108,7 +108,7 @@ class TopicAdministrator:
 
 
 async def set_config(client: SimClient, topic: TopicHistory, name: str, key: str, value: str) -> None:
-    """Set one setting of a topic, and remember it."""
+    """Set a config of a topic and remember it."""
     setting = topic.setting(key)
     setting.ask(value)
     await admin_requests.set_topic_config(client, name, key, value)
@@ -117,7 +117,7 @@ async def set_config(client: SimClient, topic: TopicHistory, name: str, key: str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grounds:
-    """What a partition administrator has to do with."""
+    """The partitions, nodes and voters that an administrator may change."""
 
     partitions: Sequence[TopicPartition]
     movable: Sequence[TopicPartition]
@@ -127,7 +127,7 @@ class Grounds:
 
 
 class PartitionAdministrator:
-    """Moves partitions, elects leaders, deletes records, sets topics and takes and gives votes."""
+    """An administrator that reassigns, elects, deletes records, alters configs and changes voters."""
 
     def __init__(self, workload: Workload, name: str, grounds: Grounds, *, pause_s: float) -> None:
         self._workload = workload
@@ -162,7 +162,7 @@ class PartitionAdministrator:
     async def _reassign(self) -> None:
         grounds, chance = self._grounds, self._chance
         partition = chance.choice(grounds.movable)
-        # Two at least: whoever asks for one replica asks to lose what one disk loses.
+        # Two at least: a partition with one replica may lose what its disk loses.
         count = chance.randint(min(2, grounds.replicas), grounds.replicas)
         replicas = tuple(chance.sample(range(grounds.nodes), count))
         asked = self._admin.assignments.setdefault(partition, Asked((), is_anything=True))
@@ -201,7 +201,7 @@ class PartitionAdministrator:
         )
 
     async def _delete_records(self) -> None:
-        """Up to somewhere in what was acknowledged: that is committed, so it can be deleted."""
+        """Delete records up to a random acknowledged offset, which is committed and so can be deleted."""
         partition = self._chance.choice(self._grounds.partitions)
         told = self._history.of(partition)
         if not told.acknowledged:
@@ -219,7 +219,7 @@ class PartitionAdministrator:
     # ---- voters ----------------------------------------------------------------------------------------
 
     async def _change_voters(self) -> None:
-        """Take a vote when all have one, else give one back."""
+        """Remove a voter if all possible voters vote, else add one again."""
         members = await admin_requests.quorum_members(self._client)
         self._directories.update(members.voters)
         without = [node_id for node_id in range(self._grounds.voters) if node_id not in members.voters]
@@ -234,11 +234,11 @@ class PartitionAdministrator:
             await change(self._client, node_id, self._directories[node_id])
         except KafkaError as error:
             if error.code is ErrorCode.INVALID_REQUEST:
-                vote.refuse(gives)  # too many of the others are silent
+                vote.refuse(gives)  # too many of the others do not respond
                 return
             if error.code in REFUSED:
                 vote.refuse(gives)
                 if is_first:
-                    raise SimulationError(f"a vote of {node_id} was changed twice: {error}") from error
+                    raise SimulationError(f"the vote of {node_id} was changed twice: {error}") from error
             raise
         vote.settle(gives)

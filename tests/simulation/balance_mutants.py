@@ -25,7 +25,7 @@ BALANCE_MUTANTS: list[Mutant] = []
 def balance_mutant(
     story: Story, options: Options, *first: int
 ) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """Enter a mutant into the list; the seeds `first` have found it, and are tried first."""
+    """Add a mutant to the list; the seeds `first` have detected it and are tried first."""
 
     def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
         run = partial(_play, story, options)
@@ -52,7 +52,7 @@ def a_move_does_not_look_at_racks(patch: Patch) -> None:
 
 @balance_mutant(balance_stories.a_node_is_down_when_replicas_move, OPTIONS)
 def partitions_move_beside_a_replica_that_is_down(patch: Patch) -> None:
-    """So their moves do not end, and no step follows."""
+    """Their moves do not end, so no further step follows."""
     begin = _State.__init__
 
     def trusting(self: _State, *args: Any) -> None:
@@ -92,7 +92,7 @@ def the_wish_ends_with_the_first_step(patch: Patch) -> None:
 @balance_mutant(CONTROLLER, OPTIONS)
 def the_wish_falls_with_its_controller(patch: Patch) -> None:
     is_due = Balancer._is_due
-    epochs: dict[asyncio.AbstractEventLoop, int] = {}  # of the controller that heard the wish
+    epochs: dict[asyncio.AbstractEventLoop, int] = {}  # of the controller at which the balance was requested
 
     def is_due_to_who_heard_it(self: Balancer) -> bool:
         epoch = self._metadata.controller_epoch

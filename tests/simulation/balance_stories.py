@@ -1,8 +1,8 @@
-"""Clusters that balance themselves while nodes fall, join and leave, and one whose leaders fall with load.
+"""Scenarios of clusters that balance themselves, while nodes die, join and leave or while one is busy.
 
-Looked at in all states of the metadata: each partition keeps its full number of replicas beside those that
-are only being added, in as many racks as there are, and no more partitions move than may. At the end all is
-shared: two nodes of a rack differ in replicas, and any two nodes in leaders, by no more than SPREAD.
+Checked in all states of the metadata: each partition keeps its full number of replicas besides those that are
+only being added, in as many racks as before, and no more partitions move at once than configured. At the end
+the load is even: two nodes of a rack differ in replicas, and any two nodes in leaders, by at most SPREAD.
 """
 
 import asyncio
@@ -34,20 +34,20 @@ SETTINGS: Final = {
     "ottla.balance.interval.ms": "1000",
     "ottla.balance.concurrent.moves": str(CONCURRENT),
     "ottla.balance.max.bytes.per.second": "50000",
-    "replica.fetch.max.bytes": "10000",  # so that a copy takes some fetches
+    "replica.fetch.max.bytes": "10000",  # so that a copy takes several fetches
 }
 OPTIONS: Final = Options(nodes=6, racks=RACKS, seconds=20.0, kinds=BALANCE_KINDS, settings=SETTINGS)
-# Copies come to a halt behind their first fetch.
+# Copies stop after their first fetch.
 HALTED: Final = Options(
     nodes=6, racks=RACKS, settings={**SETTINGS, "ottla.balance.max.bytes.per.second": "1"}
 )
-# One of five nodes is the controller, one falls, one is busy, and two are not.
+# One of five nodes is the controller, one dies, one is busy, and two are idle.
 BUSY: Final = Options(nodes=5)
-BUSY_FOR_S: Final = 25.0  # loads are measured each 10 s
+BUSY_FOR_S: Final = 25.0  # loads are measured every 10 s
 
 
 async def brokers_join_and_leave_while_nodes_fall(simulation: Simulation) -> None:
-    """One joins with an empty disk and gets its share, another is emptied."""
+    """One broker joins with an empty disk and receives its share; another is emptied."""
     nemesis, seconds = simulation.nemesis, simulation.options.seconds
     joining, leaving = simulation.world.nodes[5], 4
     await _begin(simulation)
@@ -67,7 +67,7 @@ async def brokers_join_and_leave_while_nodes_fall(simulation: Simulation) -> Non
 
 
 async def the_controller_falls_when_replicas_move(simulation: Simulation) -> None:
-    """The next one goes on with what was asked for once, and takes the wish back when all is shared."""
+    """The next controller continues the requested balance, and withdraws the request when it is complete."""
     await _begin(simulation)
     await _set(simulation, REQUESTED, "true")
     for _ in range(2):
@@ -77,18 +77,18 @@ async def the_controller_falls_when_replicas_move(simulation: Simulation) -> Non
         await asyncio.sleep(3 * simulation.world.chance.random())
         controller.start()
 
-    await _until(lambda: REQUESTED not in _newest(simulation).configs.broker(None), "the wish stays")
+    await _until(lambda: REQUESTED not in _newest(simulation).configs.broker(None), "the request stays")
     await _wait_until_even(simulation)
     await _end(simulation)
 
 
 async def a_node_is_down_when_replicas_move(simulation: Simulation) -> None:
-    """Leave partitions with a replica on a node that is down, since their moves could not end."""
+    """Partitions with a replica on a node that is down stay, since their moves could not end."""
     await _begin(simulation)
     down = simulation.world.nodes[0]
     down.kill()
     await _set(simulation, REQUESTED, "true")
-    await _until(lambda: REQUESTED not in _newest(simulation).configs.broker(None), "the wish stays")
+    await _until(lambda: REQUESTED not in _newest(simulation).configs.broker(None), "the request stays")
     down.start()
 
     await _end(simulation)
@@ -114,12 +114,12 @@ async def a_balance_is_cancelled(simulation: Simulation) -> None:
     await _until(lambda: not _moving(simulation), "moves go on")
     after = {where: set(one.replicas) for where, one in _partitions(_newest(simulation))}
     if moved := {where: after[where] for where in cancelled if after[where] != before[where]}:
-        raise SimulationError(f"of what was cancelled this has moved: {moved}")
+        raise SimulationError(f"cancelled moves were completed: {moved}")
     await _end(simulation)
 
 
 async def a_broker_falls_beside_a_busy_one(simulation: Simulation) -> None:
-    """Spread the leadership of a fallen broker over the idle replicas in sync, not the busy one."""
+    """The leadership of a dead broker is spread over the idle replicas in sync, not the busy one."""
     world = simulation.world
     await _until(lambda: _controllers(simulation) == 1, "no controller")
     fallen, busy, *idle = [node for node in world.nodes if node is not _controller(simulation)]
@@ -136,21 +136,21 @@ async def a_broker_falls_beside_a_busy_one(simulation: Simulation) -> None:
     await asyncio.sleep(BUSY_FOR_S)
 
     fallen.kill()
-    await _until(lambda: not _leaders(_newest(simulation))[fallen.node_id], "it leads still")
+    await _until(lambda: not _leaders(_newest(simulation))[fallen.node_id], "it still leads")
     led = Counter(
         one.leader for where, one in _partitions(_newest(simulation)) if fallen.node_id in one.replicas[:1]
     )
     fallen.start()
     if led[busy.node_id] or abs(led[idle[0].node_id] - led[idle[1].node_id]) > 1:
-        raise SimulationError(f"{busy.node_id} is busy, {fallen.node_id} fell, and its partitions got {led}")
+        raise SimulationError(f"{busy.node_id} is busy, {fallen.node_id} died, its leaders are {led}")
     await the_end(simulation)
 
 
-# ---- what stories do -----------------------------------------------------------------------------------
+# ---- steps of scenarios --------------------------------------------------------------------------------
 
 
 async def _begin(simulation: Simulation) -> None:
-    """Make a topic whose partitions lie on one node of each rack, and have it written for a while."""
+    """Create a topic whose partitions lie on one node of each rack, and produce to it for a while."""
     first = list(range(FACTOR))
     await _create(simulation, [first[one % FACTOR :] + first[: one % FACTOR] for one in range(PARTITIONS)])
     places = [TopicPartition(TOPIC, one) for one in range(PARTITIONS)]
@@ -168,7 +168,7 @@ async def _create(simulation: Simulation, assignments: list[list[int]]) -> None:
 
 
 async def _end(simulation: Simulation) -> None:
-    """Nothing was lost on the way."""
+    """Check that no records were lost, and that no state of the metadata breaks a rule."""
     await the_end(simulation)
     racks: dict[TopicPartition, int] = {}
     for version, (image, _) in sorted(simulation.invariants.images.items()):
@@ -177,7 +177,7 @@ async def _end(simulation: Simulation) -> None:
 
 
 def _problem_of(image: MetadataImage, racks: dict[TopicPartition, int]) -> str | None:
-    """Return what is wrong with metadata; `racks` has how many each partition had before them."""
+    """Return a problem of an image; `racks` has each partition's number of racks in the image before."""
     moving = 0
     for where, one in _partitions(image):
         moving += bool(one.adding_replicas or one.removing_replicas)
@@ -188,8 +188,8 @@ def _problem_of(image: MetadataImage, racks: dict[TopicPartition, int]) -> str |
             return f"{where} has the replicas {present}, and will have {wanted}, of {FACTOR}"
         before, racks[where] = racks.get(where, 0), len({replica % RACKS for replica in wanted})
         if racks[where] < before:
-            return f"{where} goes to {wanted}, and was in {before} racks"
-    return f"{moving} partitions move, of {CONCURRENT}" if moving > CONCURRENT else None
+            return f"{where} moves to {wanted}, in fewer racks than the {before} before"
+    return f"{moving} partitions move at once, more than {CONCURRENT}" if moving > CONCURRENT else None
 
 
 async def _wait_until_even(simulation: Simulation, without: Container[int] = ()) -> None:
@@ -202,12 +202,12 @@ async def _wait_until_even(simulation: Simulation, without: Container[int] = ())
 
 def _unevenness(image: MetadataImage, without: Container[int], nodes: int) -> str | None:
     if any(one.adding_replicas or one.removing_replicas for _, one in _partitions(image)):
-        return "partitions move still"
+        return "partitions still move"
     held = Counter(replica for _, one in _partitions(image) for replica in one.replicas)
     led = _leaders(image)
     staying = [one for one in range(nodes) if one not in without]
     if any(held[one] or led[one] for one in range(nodes) if one in without):
-        return f"a node that is to be empty is not: {held}"
+        return f"an excluded node still has replicas or leaders: {held}"
     if any(len({replica % RACKS for replica in one.replicas}) < RACKS for _, one in _partitions(image)):
         return "a partition lies in too few racks"
     groups = [("leads", led, staying)]
@@ -219,7 +219,7 @@ def _unevenness(image: MetadataImage, without: Container[int], nodes: int) -> st
 
 
 async def _set(simulation: Simulation, name: str, value: str | None) -> None:
-    """Set a setting of all brokers, or take it back."""
+    """Set a config of all brokers, or delete it."""
     client = simulation.admin_client
     await _ask(simulation, lambda: admin_requests.set_broker_config(client, name, value))
 
@@ -236,7 +236,7 @@ async def _cancel(simulation: Simulation, partition: TopicPartition, cancelled: 
 
 
 async def _ask(simulation: Simulation, ask: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Ask until it is answered, whatever falls meanwhile."""
+    """Repeat a request until it succeeds, whatever fails meanwhile."""
 
     async def again() -> None:
         while True:
@@ -296,7 +296,7 @@ def _moving(simulation: Simulation) -> list[TopicPartition]:
 
 
 def _copied(simulation: Simulation) -> list[TopicPartition]:
-    """Return what moves and has records, so that it is not there at once."""
+    """Return moving partitions that have records, and so cannot be copied at once."""
     return [where for where in _moving(simulation) if where.topic == TOPIC]
 
 

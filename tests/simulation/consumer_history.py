@@ -1,8 +1,8 @@
-"""What the members of a consumer group (KIP-848) were told, and whether that fits together.
+"""The history of a consumer group's members (KIP-848), with the checks that assignments are consistent.
 
-A partition is a member's from the answer that gives it until the member says that it gave it up, leaves, or
-hears that it is out. Until then nobody else is given it, unless the coordinator did not hear of the member
-for its session, or waited in vain for what it should give up.
+A member owns a partition from the response that assigns it until the member reports its revocation, leaves,
+or hears that it was removed. Until then the coordinator may assign it to no other member, unless the owner's
+session has expired or its time to revoke the partition is over.
 """
 
 from typing import Protocol
@@ -13,7 +13,7 @@ from tests.simulation.virtual_loop import SimulationError
 
 
 class Owner(Protocol):
-    """A member, as far as its history goes."""
+    """A member, as its history sees it."""
 
     name: str
     owned: set[TopicPartition]
@@ -23,7 +23,7 @@ class Owner(Protocol):
 
 
 class ConsumerHistory:
-    """Of one group."""
+    """The history of one group."""
 
     def __init__(self, group: str, *, may_lose: bool = False) -> None:
         self.group = group
@@ -32,16 +32,16 @@ class ConsumerHistory:
         self._owners: dict[TopicPartition, Owner] = {}
 
     def owner(self, partition: TopicPartition) -> Owner | None:
-        """Who was given it last, if that one did not give it up."""
+        """Return the member that received the partition last, unless it gave the partition up."""
         owner = self._owners.get(partition)
         return owner if owner is not None and partition in owner.owned else None
 
     def given(self, member: Owner, partition: TopicPartition, now_s: float) -> None:
-        """A member was told that it owns a partition that it did not own."""
+        """Note and check that a member received a partition that it did not own."""
         owner = self.owner(partition)
         if owner not in (None, member) and now_s < owner.is_safe_until_s and not self.offsets.may_lose:
             raise SimulationError(
-                f"{member.name} is given {partition} of {self.group}, which {owner.name} owns"
+                f"{member.name} receives {partition} of {self.group}, which {owner.name} owns"
                 f" until {owner.is_safe_until_s:.3f}"
             )
         self.given_count += 1
@@ -50,10 +50,10 @@ class ConsumerHistory:
     def committed(
         self, member: Owner, partition: TopicPartition, offset: int, *, owner_then: Owner | None
     ) -> None:
-        """A commit was acknowledged; `owner_then` is whose the partition was when it was sent."""
+        """Note and check an acknowledged commit; `owner_then` owned the partition when it was sent."""
         if owner_then not in (None, member) and not self.offsets.may_lose:
             raise SimulationError(
-                f"{self.group} takes a commit of {member.name} for {partition}, which {owner_then.name} has"
+                f"{self.group} accepts a commit of {member.name} for {partition}, owned by {owner_then.name}"
             )
         known = self.offsets.of(partition)
         known.highest = max(known.highest, offset)

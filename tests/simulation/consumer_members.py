@@ -1,7 +1,7 @@
-"""Consumers of KIP-848 that share the partitions of a group: the coordinator tells each what it shall own.
+"""Members of a consumer group (KIP-848), to which the coordinator assigns partitions.
 
-A member works with what it was told to own, gives up what it shall at its next heartbeat, and begins anew
-when it is told that it is out. What it hears and says goes into a `ConsumerHistory`.
+A member uses its assigned partitions, revokes others at its next heartbeat, and joins again when it is
+removed or fenced. A `ConsumerHistory` records what it receives and sends.
 """
 
 import random
@@ -20,7 +20,7 @@ from tests.simulation.sim_client import SimClient, check, pause
 from tests.simulation.workload import Workload
 
 SESSION_MS: Final = 3_000
-# Longer than a session: who does not hear that it shall give something up is out before this is over.
+# Longer than a session: a member that does not learn of a revocation is removed before this is over.
 REBALANCE_MS: Final = 20_000
 SETTINGS: Final = {
     "group.consumer.min.session.timeout.ms": "1000",
@@ -32,7 +32,7 @@ OUT: Final = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorC
 
 
 class ConsumerMember:
-    """One consumer, from join to join."""
+    """A consumer that joins its group again and again."""
 
     def __init__(
         self,
@@ -60,10 +60,10 @@ class ConsumerMember:
         self._epoch = -1
         self._tells_all = True
         self._told: set[TopicPartition] = set()
-        self._answered_s = 0.0  # when it sent the last heartbeat that was answered
+        self._answered_s = 0.0  # when the last answered heartbeat was sent
         self._revokes_since_s: float | None = None
         self.owned: set[TopicPartition] = set()
-        self.is_calm = False  # it stays
+        self.is_calm = False  # it does not leave any more
         workload.spawn(process, self._run())
 
     @property
@@ -72,7 +72,10 @@ class ConsumerMember:
 
     @property
     def is_safe_until_s(self) -> float:
-        """Until then nobody may have what it owns: it was heard, and has time to give things up."""
+        """The time until which no other member may own its partitions.
+
+        This is the end of its session, or before that the end of the time for a revocation.
+        """
         session_s = self._answered_s + SESSION_MS / 1000
         if self._revokes_since_s is None:
             return session_s
@@ -120,7 +123,7 @@ class ConsumerMember:
             await self._beat()
 
     async def _learn_topics(self) -> None:
-        """A node that has just started may not know them all yet."""
+        """Fetch the topic ids; a node that has just started may not know all topics yet."""
         while len(self._ids) < len(self._topics):
             found = await self._client.refresh(self._topics)
             self._ids = {bytes(one.topic_id): one.name for one in found.topics if one.name and one.partitions}
@@ -129,7 +132,7 @@ class ConsumerMember:
     # ---- heartbeats --------------------------------------------------------------------------------------
 
     async def _beat(self) -> None:
-        """Say what it owns, without what it shall give up; hear what it shall own."""
+        """Send a heartbeat with the owned partitions, and take over the assignment of the response."""
         joins = self._epoch < 0
         self.owned &= self._told
         tells_all = joins or self._tells_all
@@ -178,7 +181,7 @@ class ConsumerMember:
         ]
 
     async def _leave(self) -> None:
-        """A static member for a while; either comes back under another id."""
+        """Leave the group, a static member temporarily; either returns with another member id."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self._history.group,
             member_id=self._member_id,
@@ -194,7 +197,7 @@ class ConsumerMember:
     # ---- commits -----------------------------------------------------------------------------------------
 
     async def _commit(self, partition: TopicPartition) -> None:
-        """A commit without an answer ends this member: a later one might be overtaken by it."""
+        """Commit an offset; leave without an answer, as a later commit might be overtaken by this one."""
         offsets = self._history.offsets
         offset = max(offsets.of(partition).attempted) + 1
         owner = self._history.owner(partition)

@@ -1,8 +1,8 @@
-"""What the members of groups were told, and whether that fits together.
+"""The history of a classic group's members, with the checks that the coordinator's answers are consistent.
 
-A generation has one assignment, in which a partition belongs to one member. Commits of its members are what
-moves a group's offsets, and only upwards: a member that owns a partition begins where the group is and goes
-on from there, so whoever finds less has lost a commit or been overtaken by an older member.
+A generation has one assignment, in which each partition belongs to one member. Only commits of members change
+the group's offsets, and only upwards: a member starts at the committed offset of a partition that it owns. If
+it finds a lower one than was known, a commit was lost or overtaken by that of an older member.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from tests.simulation.virtual_loop import SimulationError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """What a member was given in a generation, by whose deal."""
+    """The partitions of a member in a generation, with the id of the assignment (`deal`)."""
 
     generation_id: int
     member_id: str
@@ -24,19 +24,19 @@ class Ownership:
 
 @dataclass(slots=True)
 class MemberOffsets:
-    """Of one partition: what was shown or acknowledged at the highest, and what may have been committed."""
+    """The offsets of one partition: the highest that was seen or acknowledged, and all attempted ones."""
 
     highest: int = -1
     attempted: set[int] = field(default_factory=lambda: {-1})
 
 
 class GroupHistory:
-    """Of one group that has members."""
+    """The history of one group with members."""
 
     def __init__(self, group: str, *, may_lose: bool = False) -> None:
         self.group = group
         self.may_lose = may_lose
-        self.generation_id = -1  # the latest that a member has its assignment of
+        self.generation_id = -1  # the latest of which a member received its assignment
         self.offsets: dict[TopicPartition, MemberOffsets] = {}
         self._deals: dict[int, str] = {}
         self._owners: dict[tuple[int, TopicPartition], str] = {}
@@ -45,7 +45,7 @@ class GroupHistory:
         return self.offsets.setdefault(partition, MemberOffsets())
 
     def joined(self, owned: Ownership) -> None:
-        """A member was told what it owns."""
+        """Note and check an assignment that a member received."""
         if self.may_lose:
             return
         generation_id = owned.generation_id
@@ -65,9 +65,10 @@ class GroupHistory:
     def found(
         self, partition: TopicPartition, offset: int, *, at_least: int, generation_id: int | None = None
     ) -> None:
-        """A member of the latest generation (or None: somebody at the end) looked where the group is.
+        """Check a committed offset that a member fetched, or with None a client at the end of the run.
 
-        `at_least` is what was known when it asked.
+        `at_least` is the highest offset known when the request was sent. A member of an older generation may
+        see less.
         """
         offsets = self.of(partition)
         if self.may_lose:
@@ -83,12 +84,12 @@ class GroupHistory:
     def committed(
         self, partition: TopicPartition, offset: int, *, generation_id: int, latest_then: int
     ) -> None:
-        """A commit was acknowledged; `latest_then` is the latest generation when it was sent."""
+        """Note an acknowledged commit; `latest_then` is the latest generation when it was sent."""
         if self.may_lose:
             return
         if generation_id < latest_then:
             raise SimulationError(
-                f"group {self.group} takes a commit of generation {generation_id} in {latest_then}"
+                f"group {self.group} accepts a commit of generation {generation_id} in {latest_then}"
             )
         offsets = self.of(partition)
         offsets.highest = max(offset, offsets.highest)

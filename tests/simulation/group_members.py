@@ -1,7 +1,7 @@
-"""Consumers that share the partitions of a group: they join, are given some, commit, and leave again.
+"""Members of a classic group: they join, receive partitions, commit offsets, and leave again.
 
-They speak the classic protocol as any consumer does. A commit without an answer makes a member leave and come
-back under another name: nobody could tell otherwise whether a later commit is overtaken by it.
+They use the classic protocol like any consumer. A member whose commit is not answered leaves and joins again
+with another member id: otherwise that commit might take effect after a later one.
 """
 
 import random
@@ -31,7 +31,7 @@ SESSION_MS: Final = 3_000
 REBALANCE_MS: Final = 2_000
 JOIN_TIMEOUT_S: Final = 4.0  # longer than a rebalance takes
 PROTOCOL: Final = "sim"
-# The group has gone on without this member, or goes on now.
+# Errors after which a member joins again, as the group has a new generation or is about to have one.
 REJOIN: Final = {
     ErrorCode.REBALANCE_IN_PROGRESS,
     ErrorCode.ILLEGAL_GENERATION,
@@ -42,7 +42,7 @@ Work: TypeAlias = Callable[[SimClient, Ownership, TopicPartition], Awaitable[Non
 
 
 class GroupMember:
-    """One consumer, from join to join."""
+    """A consumer that joins its group again and again."""
 
     def __init__(
         self,
@@ -54,7 +54,10 @@ class GroupMember:
         pause_s: float,
         work: Work | None = None,
     ) -> None:
-        """`work` is what it does with a partition of its own; without it commits an offset."""
+        """Create a member and start it.
+
+        `work` is called with a partition that the member owns; by default it commits an offset.
+        """
         self._workload = workload
         self._history = history
         self._name = name
@@ -105,7 +108,7 @@ class GroupMember:
         else:
             await self._heartbeat(owned)
 
-    # ---- joining ---------------------------------------------------------------------------------------
+    # ---- join ------------------------------------------------------------------------------------------
 
     async def _join(self) -> None:
         request = JoinGroupRequest(
@@ -150,7 +153,7 @@ class GroupMember:
         self._owned = owned
 
     def _deal(self, members: Sequence[JoinGroupResponseMember]) -> list[SyncGroupRequestAssignment]:
-        """The partitions to the members in turn, under a name that no other deal has."""
+        """Return an assignment of the partitions to the members in turn, with an id of its own."""
         self._deals += 1
         return [
             SyncGroupRequestAssignment(
@@ -161,7 +164,7 @@ class GroupMember:
             for numbers in (",".join(map(str, range(place, len(self._partitions), len(members)))),)
         ]
 
-    # ---- being a member --------------------------------------------------------------------------------
+    # ---- membership ------------------------------------------------------------------------------------
 
     async def _heartbeat(self, owned: Ownership) -> None:
         request = HeartbeatRequest(

@@ -1,6 +1,7 @@
-"""Rules of the group coordinator taken out one at a time: the model of tests/property misses each of them.
+"""Mutants of the group coordinator, which the model of tests/property must detect.
 
-As in `mutants`, but without nodes and networks: hypothesis plays the model's rules against the core alone.
+They run without nodes and networks, unlike those of `mutants`: hypothesis plays the rules of the model
+against the core.
 """
 
 from collections.abc import Callable
@@ -36,7 +37,7 @@ GROUP_MUTANTS: list[Mutant] = []
 
 
 def play(number: int) -> None:
-    """Some random lives of a coordinator; fails when one of them is not as the model says."""
+    """Run some random histories of a coordinator; fail if one deviates from the model."""
     machine = seed(number)(type("SeededModel", (Model,), {}))
     run_state_machine_as_test(
         machine,
@@ -52,7 +53,7 @@ def play(number: int) -> None:
 
 
 def group_mutant(*first: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """Enter a mutant into the list; the seeds `first` have found it, and are tried first."""
+    """Add a mutant to the list; the seeds `first` have detected it and are tried first."""
 
     def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
         GROUP_MUTANTS.append(Mutant(plant=plant, run=play, seeds=(*first, *range(MAX_SEEDS))))
@@ -184,7 +185,7 @@ def an_old_epoch_commits_for_what_others_own_by_now(patch: Patch) -> None:
 
 @group_mutant()
 def a_consumer_group_that_goes_leaves_its_members_behind(patch: Patch) -> None:
-    """In the log: they come back with the next coordinator after a compaction."""
+    """They stay in the log, and return with the next coordinator after a compaction."""
     patch.setattr(
         ConsumerGroup,
         "tombstones",

@@ -1,5 +1,7 @@
-"""The coordinator of groups falls where it hurts: in each state of a rebalance, and with what it has only
-appended. Its members go on with another one, all of them within the time that sessions and joins take.
+"""Scenarios in which a group coordinator dies at a bad moment.
+
+It dies in each state of a rebalance, and with records that it has only appended. The members continue with
+the next coordinator, all within the time that sessions and joins take.
 """
 
 import asyncio
@@ -28,7 +30,7 @@ State = GroupState | ConsumerGroupState
 
 
 def a_coordinator_dies_in(state: State) -> Story:
-    """Of a group of the kind that has this state; `FALLS` times."""
+    """Return a scenario in which the coordinator dies `FALLS` times while a group is in this state."""
 
     async def story(simulation: Simulation) -> None:
         _add_members(simulation)
@@ -43,7 +45,7 @@ def a_coordinator_dies_in(state: State) -> Story:
 
 
 async def a_coordinator_dies_with_what_it_appended(simulation: Simulation) -> None:
-    """Nobody has copied it, and nobody was told of it."""
+    """No other replica has its latest records, and no client has been answered."""
     _add_members(simulation)
     for _ in range(FALLS):
         await _until(simulation, lambda: _coordinator_in(simulation, ConsumerGroupState.RECONCILING))
@@ -79,7 +81,7 @@ def _add_members(simulation: Simulation) -> None:
 
 
 def _leader(simulation: Simulation) -> tuple[VirtualNode, Partition] | None:
-    """Where the groups are coordinated."""
+    """Return the leader of `__consumer_offsets-0`, which coordinates all groups, or None if there is none."""
     return next((pair for pair in replicas_of(simulation.world, OFFSETS) if pair[1].is_leader), None)
 
 
@@ -88,7 +90,7 @@ def _has_more_than_others(partition: Partition) -> bool | None:
 
 
 def _coordinator_in(simulation: Simulation, state: State) -> VirtualNode | None:
-    """The node that coordinates the groups, while one of them is in that state."""
+    """Return the coordinator while one of its groups is in this state."""
     kind = ClassicGroup if isinstance(state, GroupState) else ConsumerGroup
     for node, partition in replicas_of(simulation.world, OFFSETS):
         if not partition.is_leader or node.broker is None:
@@ -103,11 +105,11 @@ def _coordinator_in(simulation: Simulation, state: State) -> VirtualNode | None:
 
 
 async def _until(simulation: Simulation, look: Callable[[], Any]) -> Any:
-    """What is looked for, as soon as it is there."""
+    """Call `look` until it returns something, and return that."""
     deadline_s = simulation.world.loop.now_s + LIMIT_S
     while (found := look()) is None:
         if simulation.world.loop.now_s > deadline_s:
-            raise SimulationError("what the story waits for does not happen")
+            raise SimulationError("the scenario waits in vain for a state")
         await asyncio.sleep(0.001)
     return found
 

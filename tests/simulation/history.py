@@ -1,9 +1,8 @@
-"""What clients were told, and whether the cluster's answers fit together.
+"""The history of what clients did and what the cluster answered, with the checks that it is consistent.
 
-Held while the run goes on: an offset of a partition shows one record for ever, whoever reads it. Held at
-its end: what was acknowledged with acks=all is there, where it was said to be; a producer's records are in
-the order in which it sent them, none twice; a group's offset is one that was committed last or may have
-been.
+Checked during the run: an offset of a partition shows the same record to all readers. Checked at the end:
+each record acknowledged with acks=all is at its offset; each producer's records are in the order in which it
+sent them, none twice; a group's offset is the last one committed, or one whose commit was not answered.
 """
 
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from tests.simulation.virtual_loop import SimulationError
 
 @dataclass(slots=True)
 class PartitionHistory:
-    """Of one partition: value by offset, as it was acknowledged and as it was read."""
+    """The values of one partition by offset, as acknowledged and as read."""
 
     acknowledged: dict[int, bytes] = field(default_factory=dict)
     read: dict[int, bytes] = field(default_factory=dict)
@@ -28,7 +27,7 @@ class PartitionHistory:
 
 
 class Content(NamedTuple):
-    """A partition as it is in the end: where it begins, and value by offset."""
+    """The final content of a partition: its log start offset, and values by offset."""
 
     start_offset: int
     values: dict[int, bytes]
@@ -36,14 +35,14 @@ class Content(NamedTuple):
 
 @dataclass(slots=True)
 class CommitHistory:
-    """Of one group and partition: what was acknowledged last, and what may have taken effect since."""
+    """The last acknowledged commit of a group in a partition, and those that were not answered."""
 
     acknowledged: int = -1
     in_doubt: set[int] = field(default_factory=set)
 
 
 class History:
-    """All that clients know of the cluster. `may_lose`: records may be lost, so none is looked for."""
+    """The knowledge of all clients; with `may_lose` records may be lost, and none is checked."""
 
     def __init__(self, *, may_lose: bool = False) -> None:
         self.may_lose = may_lose
@@ -60,7 +59,7 @@ class History:
         self.of(topic_partition).attempted.update(values)
 
     def acknowledge(self, topic_partition: TopicPartition, base_offset: int, values: list[bytes]) -> None:
-        """An acks=all produce was told that its records are safe, and where."""
+        """Note and check a produce request with acks=all that was acknowledged at an offset."""
         told = self.of(topic_partition)
         if self.may_lose:
             return
@@ -76,7 +75,7 @@ class History:
             told.acknowledged[offset] = value
 
     def saw(self, topic_partition: TopicPartition, offset: int, value: bytes) -> None:
-        """A consumer read a record."""
+        """Note and check a record that a consumer read."""
         told = self.of(topic_partition)
         if self.may_lose:
             return
@@ -86,28 +85,28 @@ class History:
                     f"{topic_partition} offset {offset} shows {value[:24]!r} and was {known[offset][:24]!r}"
                 )
         if value not in told.attempted:
-            raise SimulationError(f"{topic_partition} {offset} shows {value[:24]!r}, which nobody sent")
+            raise SimulationError(f"{topic_partition} {offset} shows {value[:24]!r}, which was not sent")
         told.read[offset] = value
 
     def deleted(self, topic_partition: TopicPartition, offset: int, low_watermark: int) -> None:
-        """DeleteRecords up to `offset` was answered."""
+        """Note and check an answered DeleteRecords up to `offset`."""
         told = self.of(topic_partition)
         if low_watermark < offset:
             raise SimulationError(
-                f"{topic_partition} was cut to {offset}, and its low watermark is {low_watermark}"
+                f"{topic_partition} was deleted up to {offset}, and its low watermark is {low_watermark}"
             )
         told.deleted = max(told.deleted, offset)
         self.on_deleted(topic_partition, offset)
 
     def check_end(self, topic_partition: TopicPartition, content: Content) -> None:
-        """Compare with what is there when all is well again."""
+        """Compare with the content of the partition after recovery."""
         told, start, values = self.of(topic_partition), content.start_offset, content.values
         if self.may_lose:
             return
         if not told.deleted <= start <= max(told.deleted, told.delete_asked):
             raise SimulationError(
-                f"{topic_partition} begins at {start}, deleted was up to {told.deleted}, asked for"
-                f" up to {told.delete_asked}"
+                f"{topic_partition} starts at {start}; records were deleted up to {told.deleted},"
+                f" and requested up to {told.delete_asked}"
             )
         for name, known in (("acknowledged", told.acknowledged), ("read before", told.read)):
             for offset, value in known.items():
@@ -120,11 +119,11 @@ class History:
         self._check_order(topic_partition, told, content)
 
     def _check_order(self, topic_partition: TopicPartition, told: PartitionHistory, content: Content) -> None:
-        """Each producer's records come as it sent them, none twice."""
+        """Check that each producer's records are in the order in which it sent them, none twice."""
         last_of: dict[bytes, int] = {}
         for offset, value in sorted(content.values.items()):
             if value not in told.attempted:
-                raise SimulationError(f"{topic_partition} has {value[:24]!r} at {offset}, which nobody sent")
+                raise SimulationError(f"{topic_partition} has {value[:24]!r} at {offset}, which was not sent")
             producer, number = _sender_of(value)
             if last_of.get(producer, -1) >= number:
                 raise SimulationError(
@@ -139,18 +138,18 @@ class History:
         return self.commits.setdefault((group, topic_partition), CommitHistory())
 
     def check_committed(self, group: str, topic_partition: TopicPartition, offset: int) -> None:
-        """A committed offset was shown."""
+        """Check a committed offset that the coordinator returned."""
         if self.may_lose:
             return
         known = self.commit_of(group, topic_partition)
         if offset != known.acknowledged and offset not in known.in_doubt:
             raise SimulationError(
-                f"group {group} has {offset} for {topic_partition}, committed was {known.acknowledged}"
+                f"group {group} has {offset} for {topic_partition}, and committed {known.acknowledged}"
                 f" (in doubt: {sorted(known.in_doubt)})"
             )
 
 
 def _sender_of(value: bytes) -> tuple[bytes, int]:
-    """Which producer sent a record, as its how manieth."""
+    """Return the producer of a record, and the record's number in its sequence."""
     producer, number, *_ = value.split(b":")
     return producer, int(number)

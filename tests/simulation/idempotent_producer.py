@@ -1,9 +1,10 @@
-"""An idempotent producer with acks=all and up to five requests on the way to each partition (KIP-98).
+"""An idempotent producer with acks=all and up to five requests in flight to each partition (KIP-98).
 
-Now and then it has no patience: all go again over a new connection, while the first copies are on their way.
+At times it gives up early: it sends all unanswered batches again over a new connection, while the first
+copies are still under way.
 
-What the cluster owes it is checked with each answer. A batch may be out of order only behind one that was
-refused; the oldest that is on its way never is, for the leader has all before it, and knows the last five.
+Each answer is checked. A batch may be rejected as out of order only after an earlier one was rejected. The
+oldest in flight never is, as the leader has all batches before it and knows the last five.
 """
 
 import asyncio
@@ -20,12 +21,12 @@ from tests.simulation.sim_client import SimClient, pause, produce_request
 from tests.simulation.workload import LOST, Workload
 from tests.simulation.world import START_MS
 
-MAX_RECORDS: Final = 5  # of a batch
-IMPATIENCE: Final = 0.03  # the chance that a request is given up early
-# A producer that is unknown may begin anywhere: this one comes past the last sequence before long.
+MAX_RECORDS: Final = 5  # in a batch
+IMPATIENCE: Final = 0.03  # the probability that a request is given up early
+# The first sequence of a producer is free: this one soon wraps around.
 NEAR_THE_LAST_SEQUENCE: Final = MAX_SEQUENCE - 100
 
-# The headers of a new record of a partition, by chance and the time in ms.
+# Makes the headers of a new record of a partition, from random numbers and the time in ms.
 HeadersOf = Callable[[TopicPartition, random.Random, int], Headers]
 
 
@@ -38,7 +39,7 @@ def add_producer(
     max_in_flight: int = MAX_IN_FLIGHT,
     headers: HeadersOf = lambda *_: (),
 ) -> None:
-    """A client that writes to all of `partitions`, each in an order of its own, until the workload ends."""
+    """Add a client that produces to all of `partitions`, each with its own sequence, until the end."""
     client, chance, process = workload.client(name)
 
     async def produce() -> None:
@@ -62,7 +63,7 @@ async def _init_producer(workload: Workload, client: SimClient, chance: random.R
 
 
 class _Sender:
-    """What one producer writes to one partition."""
+    """The batches of one producer for one partition."""
 
     def __init__(
         self,
@@ -85,12 +86,13 @@ class _Sender:
         self._max_in_flight = max_in_flight
         self._next_number = 0
         self._next_sequence = chance.choice((0, NEAR_THE_LAST_SEQUENCE)) if max_in_flight > 1 else 0
-        self._unacknowledged: list[Batch] = []  # that are to go again, oldest first
-        # Who is unknown may begin with any batch, so the second waits until the first is there.
+        self._unacknowledged: list[Batch] = []  # to be sent again, oldest first
+        # The first sequence is free as long as the leader does not know the producer, so the second batch
+        # waits for the first one's answer.
         self._is_known = False
 
     async def run(self, pause_s: float) -> None:
-        """Write until the workload ends, and to the last acknowledgement."""
+        """Produce until the workload ends and all batches are acknowledged."""
         workload, chance = self._workload, self._chance
         while self._unacknowledged or not workload.stopping:
             try:
@@ -108,9 +110,9 @@ class _Sender:
             await pause(chance)
 
     async def _send(self, endpoint: tuple[str, int]) -> KafkaError | None:
-        """Send what is to go again, or else new batches; the first refusal.
+        """Send the batches without an acknowledgement again, or else new ones; return the first error.
 
-        So no more than those on their way lie behind the first that has no acknowledgement.
+        So no more batches than were in flight follow the first one without an acknowledgement.
         """
         again = iter(self._unacknowledged)
         refused = await send_in_order(
@@ -145,7 +147,7 @@ class _Sender:
         self._is_known = True
 
     def _new_batches(self) -> Iterator[Batch]:
-        """Those that are written before the next pause, each made when it is sent."""
+        """Yield the new batches before the next pause, each created when it is sent."""
         if not self._workload.stopping:
             is_alone = self._max_in_flight == 1 or not self._is_known
             for _ in range(1 if is_alone else self._chance.randint(1, self._max_in_flight + 1)):

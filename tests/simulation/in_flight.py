@@ -1,7 +1,7 @@
-"""Several batches of one producer on their way to one partition, as Kafka's clients send them.
+"""The pipelining of a producer: several batches under way to one partition, as Kafka's clients send them.
 
-They go over one connection, in the order of their sequences, the next while the answers to others are
-awaited. When one is refused, no other goes out until all are answered: what has no acknowledgement is to go
+The batches go over one connection in the order of their sequences, without waiting for the responses. When
+one is rejected, no other is sent until all are answered: the batches without an acknowledgement are sent
 again, oldest first.
 """
 
@@ -19,11 +19,11 @@ from tests.simulation.sim_client import (
     base_offset_of,
 )
 
-MAX_IN_FLIGHT: Final = 5  # with which Kafka's clients are idempotent
+MAX_IN_FLIGHT: Final = 5  # up to which Kafka's clients are idempotent
 
 
 class Batch(NamedTuple):
-    """Of one producer and partition."""
+    """A batch of one producer for one partition."""
 
     sequence: int  # of its first record
     values: list[bytes]
@@ -31,7 +31,7 @@ class Batch(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A batch without an acknowledgement, and why."""
+    """A batch without an acknowledgement, and its error."""
 
     batch: Batch
     error: KafkaError
@@ -47,10 +47,11 @@ async def send_in_order(
     max_version: int = LAST_VERSION_WITH_NAMES,
     patience_s: Callable[[], float | None] = lambda: None,
 ) -> list[Refused]:
-    """Send until one is refused or none is left; the refused in their order, the first is why.
+    """Send batches until one is rejected or none is left; return the rejected ones in order.
 
-    What was not sent is left in `batches`. `acknowledge` is told each offset. `patience_s` says how long to
-    wait for the next answer: after that all go on their way without anybody who waits for them.
+    The first of them has the cause. `batches` keeps what was not sent. `acknowledge` is called with each base
+    offset. `patience_s` returns how long to wait for the next response; after that all batches under way
+    count as timed out, although they may still arrive.
     """
     connection = await client.connect(endpoint)
     on_the_way: deque[tuple[Batch, asyncio.Task[ProduceResponse]]] = deque()
@@ -67,7 +68,7 @@ async def send_in_order(
         if not on_the_way[0][1].done():
             client.drop_connection(endpoint)
             for batch, answer in on_the_way:
-                answer.add_done_callback(asyncio.Task.exception)  # whatever it is, nobody hears of it
+                answer.add_done_callback(asyncio.Task.exception)  # retrieve its result, which has no reader
                 refused.append(Refused(batch, KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
             return refused
         batch, answer = on_the_way.popleft()

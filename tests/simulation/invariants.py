@@ -1,10 +1,10 @@
-"""What must hold at every moment of a run, looked at after each turn of the loop.
+"""The invariants of a cluster, checked after each turn of the loop.
 
-One leader of the quorum in each of its epochs, and one leader of a partition in each leader epoch.
-Committed metadata are the same on all nodes at each offset, and never go back; a node judges its clients by
-the ACLs of the metadata that it shows. The high watermark of a partition falls only with its log, which no
-leader may lack what stands below the highest that there was; and below their high watermarks all replicas
-have the same bytes.
+Each quorum epoch has one leader, and each leader epoch of a partition has one leader. Committed metadata are
+equal on all nodes at each offset, and never go back; a node authorizes its clients by the ACLs of the
+metadata that it shows. The high watermark of a replica falls only with its log; a leader's log contains
+everything below the highest high watermark so far; and below their high watermarks all replicas have the same
+bytes.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,14 +21,14 @@ from ottla.node.replica.partition import Partition
 from tests.simulation.virtual_loop import Process, SimulationError
 from tests.simulation.world import VirtualNode, World
 
-# Read at once when a replica is looked at; the rest in later turns.
+# Compared at once when a replica is checked; the rest follows in later turns.
 MAX_BYTES_A_LOOK = 1_000_000
 CLOCK_TOLERANCE_S = 0.001
 LATE_S = 20.0  # longer than any pause of a process
 
 
 class Batch(NamedTuple):
-    """A committed batch as it stands in a log; the same on all replicas."""
+    """A committed batch of a log, equal on all replicas."""
 
     last_offset: int
     leader_epoch: int
@@ -36,7 +36,7 @@ class Batch(NamedTuple):
 
 
 class _Seen:
-    """A replica as it was when it was looked at last."""
+    """The state of a replica when it was last checked."""
 
     __slots__ = ("compared_to", "high_watermark", "is_leader", "leader_epoch", "log", "log_end_offset")
 
@@ -48,33 +48,36 @@ class _Seen:
 
 
 class Invariants:
-    """Watches a world. `may_lose`: unclean elections are allowed, which lose records."""
+    """The checks of a world; with `may_lose` unclean elections are allowed, which lose records."""
 
     def __init__(self, world: World, *, may_lose: bool = False) -> None:
         self.world = world
         self.may_lose = may_lose
-        self.images: dict[int, tuple[MetadataImage, str]] = {}  # by version, with who showed it first
+        self.images: dict[int, tuple[MetadataImage, str]] = {}  # by version, with the first process
         self.quorum_leaders: dict[int, Process] = {}
         self.partition_leaders: dict[tuple[bytes, int, int], str] = {}
         self.committed: dict[tuple[bytes, int], dict[int, Batch]] = {}
-        # High watermark by leader epoch; a node may learn late that it led, and must only have what was
-        # committed before that.
+        # High watermark by leader epoch: a node may learn late that it led, and then must have only what was
+        # committed up to its epoch.
         self.highest_watermarks: dict[tuple[bytes, int], dict[int, int]] = {}
-        # (leader epoch, offset): the leaders of later epochs have deleted what is below.
+        # (leader epoch, offset): leaders of later epochs have deleted the records below the offset.
         self.deleted: dict[TopicPartition, list[tuple[int, int]]] = {}
         self.highest_version = -1
         self.looks = 0
         self._seen: dict[Partition, _Seen] = {}
         self._commands: dict[Process, dict[int, tuple[float, str]]] = {}
         self._versions: dict[Process, int] = {}
-        # When the last command was sent that a leader of the quorum took from a broker, or when it began.
+        # When the last accepted registration or heartbeat of a broker was sent, or its process was started.
         self._contacts: dict[Process, float] = {}
-        self._silent: set[Process] = set()  # those of which no leader took anything yet
+        self._silent: set[Process] = set()  # processes without an accepted registration or heartbeat
         self._nodes: dict[str, VirtualNode] = {node.host.name: node for node in world.nodes}
         world.loop.after_turn = self.after_turn
 
     def records_are_deleted(self, topic_partition: TopicPartition, offset: int) -> None:
-        """A client was told so, of a partition that no other topic had before."""
+        """Note a deletion that a client saw answered.
+
+        No topic of that name may have existed before, as deletions are kept by name.
+        """
         images = [image for image, _ in self.images.values() if topic_partition.topic in image.topics.by_name]
         topic_id = images[-1].topics.by_name[topic_partition.topic].topic_id
         epochs = [
@@ -99,7 +102,7 @@ class Invariants:
             seen_of = self._seen
             for partition in node.broker.services.replica_manager if node.broker.view.has_services else ():
                 seen, log = seen_of.get(partition), partition.log
-                # As nearly always nothing has changed: a turn of the loop changes one replica at most.
+                # Nearly always nothing has changed: a turn of the loop changes one replica at most.
                 if (
                     seen is None
                     or seen.log_end_offset != log.log_end_offset
@@ -113,7 +116,7 @@ class Invariants:
     # ---- commands ----------------------------------------------------------------------------------------
 
     def _watch_commands(self, node: VirtualNode, process: Process) -> None:
-        """Every command must end, one way or the other, soon after its time is over."""
+        """Check that each command ends, with success or an error, soon after its timeout."""
         assert node.broker is not None
         now_s = self.world.loop.now_s
         open_commands = self._commands.get(process)
@@ -132,10 +135,12 @@ class Invariants:
         if open_commands:
             deadline_s, what = next(iter(open_commands.values()))
             if now_s > deadline_s + LATE_S:
-                raise SimulationError(f"{process!r} {what} has not ended {now_s - deadline_s:.1f} s too late")
+                raise SimulationError(
+                    f"{process!r} {what} has not ended {now_s - deadline_s:.1f} s after its timeout"
+                )
 
     def _look_at_contact(self, node: VirtualNode, process: Process) -> None:
-        """A node says that it is cut off if, and only if, no leader took anything of it for its session."""
+        """Check that a node is cut off exactly when no leader accepted a heartbeat of it for a session."""
         assert node.broker is not None
         now_s, contact = self.world.loop.now_s, node.broker.base.state.contact
         silence_s = now_s - self._contacts[process]
@@ -144,9 +149,9 @@ class Invariants:
             raise SimulationError(f"{process!r} is not cut off after {silence_s:.3f} s of silence")
         has_begun = process not in self._silent
         if has_begun and silence_s < contact.limit_s - CLOCK_TOLERANCE_S and is_cut_off:
-            raise SimulationError(f"{process!r} is cut off after {silence_s:.3f} s of silence only")
+            raise SimulationError(f"{process!r} is cut off after only {silence_s:.3f} s of silence")
 
-    # ---- the quorum and its metadata -----------------------------------------------------------------
+    # ---- quorum and metadata -------------------------------------------------------------------------
 
     def _look_at_quorum(self, node: VirtualNode, process: Process) -> None:
         assert node.broker is not None
@@ -159,11 +164,11 @@ class Invariants:
             raise SimulationError(f"{known!r} and {process!r} both lead the quorum in epoch {epoch}")
 
     def _look_at_acls(self, node: VirtualNode, process: Process, image: MetadataImage) -> None:
-        """What a node shows of the metadata it judges by, too."""
+        """Check that a node authorizes by the ACLs of the metadata that it shows."""
         assert node.broker is not None
         authorizer = node.broker.base.authorizer
         if authorizer is not None and node.broker.view.has_services and not authorizer.judges_by(image.acls):
-            raise SimulationError(f"{process!r} shows metadata {image.version}, but judges by other ACLs")
+            raise SimulationError(f"{process!r} shows metadata {image.version}, but authorizes by other ACLs")
 
     def _look_at_metadata(self, node: VirtualNode, process: Process) -> None:
         assert node.broker is not None
@@ -222,7 +227,7 @@ class Invariants:
             seen.compared_to = self._compare(process, partition, max(seen.compared_to, log.log_start_offset))
 
     def _check_eligible(self, process: Process, partition: Partition) -> None:
-        """Whoever may lead beside the ISR has everything that was acknowledged (KIP-966)."""
+        """Check that an eligible leader replica has all committed records (KIP-966)."""
         node, found = self._nodes[process.name], self.images.get(self.highest_version)
         topic = None if found is None else found[0].topics.by_id.get(partition.topic_id)
         if topic is None or self.may_lose:
@@ -234,7 +239,7 @@ class Invariants:
         if partition.log.log_end_offset < committed:
             raise SimulationError(
                 f"{process!r} may lead {partition.topic_partition} with a log to"
-                f" {partition.log.log_end_offset}, and {committed} was committed"
+                f" {partition.log.log_end_offset}, although {committed} was committed"
             )
 
     def _check_leader(self, process: Process, partition: Partition, name: tuple[bytes, int]) -> None:
@@ -249,7 +254,7 @@ class Invariants:
             if log.log_start_offset < offset and partition.leader_epoch > epoch and not self.may_lose:
                 raise SimulationError(
                     f"{process!r} leads {where} in epoch {partition.leader_epoch} from"
-                    f" {log.log_start_offset} on, and up to {offset} was deleted in epoch {epoch}"
+                    f" {log.log_start_offset} on, although it was deleted up to {offset} in epoch {epoch}"
                 )
         by_epoch = self.highest_watermarks.setdefault(name, {})
         epoch = partition.leader_epoch
@@ -258,11 +263,11 @@ class Invariants:
         if log.log_end_offset < highest and not self.may_lose:
             raise SimulationError(
                 f"{process!r} leads {where} in epoch {partition.leader_epoch} with a log to"
-                f" {log.log_end_offset}, and {highest} was committed"
+                f" {log.log_end_offset}, although {highest} was committed"
             )
 
     def _compare(self, process: Process, partition: Partition, start: int) -> int:
-        """Compare what is newly below the high watermark with what others have there; where it ended."""
+        """Compare new batches below the high watermark with other replicas; return the offset after them."""
         log = partition.log
         known = self.committed.setdefault((partition.topic_id, partition.topic_partition.partition), {})
         offset = start
@@ -280,7 +285,10 @@ class Invariants:
 
 
 def batches_of(partition: Partition, start: int | None = None) -> Iterator[tuple[int, Batch]]:
-    """The batches of a log with their base offsets, from the one that holds `start`, or the log start, on."""
+    """Yield the batches of a log with their base offsets, from the one that contains `start` on.
+
+    `start` is the log start offset by default.
+    """
     log = partition.log
     offset = log.log_start_offset if start is None else start
     while offset < log.log_end_offset:
@@ -298,7 +306,7 @@ def _watched(
     taken: Callable[[float], None],
     world: World,
 ) -> Callable[..., Any]:
-    """Watch the commands of a node; `taken` hears when one was sent by which its broker was in contact."""
+    """Return `submit` with a record of open commands; `taken` is called when one proves contact."""
     count = 0
 
     async def watched(command: Any, timeout_ms: int = DEFAULT_TIMEOUT_MS, client: Any = None) -> Any:
@@ -319,14 +327,14 @@ def _watched(
 
 
 def _looked_at(handle_commit: Callable[..., None], world: World) -> Callable[..., None]:
-    """Look at each batch of the metadata as it is applied."""
+    """Return `handle_commit` with a check of each batch of the metadata."""
 
     def look(batch: Any, image: MetadataImage, changes: MetadataChanges) -> None:
         for before, after in changes.topics:
             if before is not None and after is not None:
                 for one, other in zip(before.partitions, after.partitions, strict=False):
                     problem = _problem_of_move(after.name, one, other)
-                    if problem is not None:  # raised here, it would end the node and not the run
+                    if problem is not None:  # a raised error would end the node, and not the run
                         world.loop.call_exception_handler({"message": "", "exception": problem})
         handle_commit(batch, image, changes)
 
@@ -334,13 +342,13 @@ def _looked_at(handle_commit: Callable[..., None], world: World) -> Callable[...
 
 
 def _problem_of_move(topic: str, before: PartitionImage, after: PartitionImage) -> SimulationError | None:
-    """A reassignment ends when all replicas that stay are in sync, and not before."""
+    """Return an error if a reassignment ended before all remaining replicas were in sync."""
     coming = set(after.replicas) - (set(before.replicas) - set(before.adding_replicas))
     is_moving = after.adding_replicas or after.removing_replicas
     if is_moving or coming <= set(after.isr):
         return None
     return SimulationError(
-        f"{topic}-{after.partition} has moved to {after.replicas}, and in sync are {after.isr}"
+        f"{topic}-{after.partition} has moved to {after.replicas}, but only {after.isr} are in sync"
     )
 
 
@@ -350,12 +358,12 @@ def _bytes_from(partition: Partition, offset: int) -> bytes:
     ).slice
     if found.file is None:
         return b""
-    # Past the page cache and its chances: looking must not change the run.
+    # Around the simulated page cache and its random numbers: a check must not change the run.
     return bytes(found.file._inode.content[found.position : found.position + found.size])  # type: ignore[attr-defined]
 
 
 def difference(one: MetadataImage, other: MetadataImage) -> str:
-    """The fields in which two images differ."""
+    """Return the fields in which two images differ, as text."""
     return ", ".join(
         f"{name}: {getattr(one, name)!r} != {getattr(other, name)!r}"
         for name in one.__dataclass_fields__
@@ -364,7 +372,7 @@ def difference(one: MetadataImage, other: MetadataImage) -> str:
 
 
 def replicas_of(world: World, topic_partition: TopicPartition) -> list[tuple[VirtualNode, Partition]]:
-    """The replicas of a partition on the nodes that are up."""
+    """Return the replicas of a partition on the nodes that are up."""
     found = []
     for node in world.nodes:
         if node.is_alive and node.broker is not None and node.broker.view.has_services:

@@ -1,8 +1,8 @@
-"""What must hold of a cluster that is whole and at rest, looked at from above.
+"""The checks of a cluster that has recovered and is at rest.
 
-The metadata are those that administrators were told of; the first replica of each partition leads once it is
-asked to; exactly the assigned nodes have a replica, and all replicas of a partition are the same, to their
-end; none has what is deleted; who votes in the quorum is who stands in the metadata.
+All nodes have the same metadata; the preferred leader of each partition leads after an election; exactly the
+assigned nodes have a replica; all replicas of a partition are equal up to the same end, and deleted records
+are gone from all; and the quorum's voters are those of the metadata.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ LOOK_S: Final = 0.2
 async def elect_preferred_leaders(
     world: World, client: SimClient, chance: random.Random, *, limit_s: float
 ) -> None:
-    """Every first replica is in sync, so each leads its partition when that is asked for."""
+    """Elect the preferred leader of each partition; all replicas are in sync, so each must win."""
     deadline_s = world.loop.now_s + limit_s
     for partition, _ in _partitions(_image(world)):
         while True:
@@ -36,12 +36,12 @@ async def elect_preferred_leaders(
                 break
             except KafkaError as error:
                 if world.loop.now_s > deadline_s:
-                    raise SimulationError(f"{partition} elects no preferred leader: {error}") from error
+                    raise SimulationError(f"{partition} gets no preferred leader: {error}") from error
                 await pause(chance)
 
 
 async def wait_until_at_rest(world: World, history: History, *, limit_s: float) -> None:
-    """Until there is nothing to say against any replica; SimulationError says what there was."""
+    """Wait until no replica has a problem; raise SimulationError with the problem after `limit_s`."""
     deadline_s = world.loop.now_s + limit_s
     while (problem := _problem(world, history)) is not None:
         if world.loop.now_s > deadline_s:
@@ -63,7 +63,7 @@ def _problem(world: World, history: History) -> Callable[[], str] | None:
             and image.voters
             and voters != {one.voter_id: one.directory_id for one in image.voters}
         ):
-            return lambda: f"{node.process!r} knows the voters {sorted(voters)}, not {image.voters}"
+            return lambda: f"{node.process!r} has the voters {sorted(voters)}, not {image.voters}"
     for partition, assigned in _partitions(image):
         problem = _problem_of(world, partition, assigned, history.of(partition).deleted)
         if problem is not None:
@@ -83,14 +83,14 @@ def _problem_of(
     if sorted(replicas) != sorted(assigned.replicas):
         return lambda: f"{partition} is on {sorted(replicas)}, assigned to {assigned.replicas}"
     if assigned.leader != assigned.replicas[0]:
-        return lambda: f"{partition} is led by {assigned.leader}, preferred is {assigned.replicas[0]}"
+        return lambda: f"{partition} is led by {assigned.leader}, not by {assigned.replicas[0]}"
     ends = {(one.log.high_watermark, one.log.log_end_offset) for one in replicas.values()}
     if len(ends) > 1 or any(high_watermark != end for high_watermark, end in ends):
-        return lambda: f"the replicas of {partition} are committed and end at {ends}"
-    # A deletion that was not answered may have reached some of them.
+        return lambda: f"the replicas of {partition} have different ends, or are not all committed: {ends}"
+    # A deletion that was not answered may have reached only some of them.
     starts = {node_id: one.log.log_start_offset for node_id, one in replicas.items()}
     if min(starts.values()) < deleted:
-        return lambda: f"the replicas of {partition} begin at {starts}, deleted was up to {deleted}"
+        return lambda: f"{partition} is deleted up to {deleted}, and its replicas start at {starts}"
     if partition.topic not in world.compacted:
         contents = {
             node_id: tuple(batches_of(one, max(starts.values()))) for node_id, one in replicas.items()

@@ -1,5 +1,7 @@
-"""Markers, and offsets, that come twice, the second time when the next transaction of the producer is open in
-the same epoch, as older clients keep it. Whatever the copy says, that one ends as its producer says.
+"""Scenarios in which a copy of a transaction marker, or of an offset commit, arrives a second time.
+
+The producer's next transaction is then open in the same epoch, as older clients keep it. Whatever the copy
+says, that transaction must end as its producer decides.
 """
 
 import asyncio
@@ -28,7 +30,7 @@ T = TypeVar("T")
 
 
 class Line:
-    """What is asked of nodes; a copy of each request of a kind."""
+    """A tap on all requests to nodes, which keeps a copy of each request of one kind, and can lose them."""
 
     def __init__(self, kind: type = WriteTxnMarkersRequest) -> None:
         self.kind = kind
@@ -71,7 +73,7 @@ async def a_copy_reaches_the_leader_that_had_the_marker(simulation: Simulation) 
 
 
 async def a_copy_reaches_a_leader_that_leads_again(simulation: Simulation) -> None:
-    """It never heard of another request from that coordinator, so the number says nothing to it."""
+    """The leader received no later request of that coordinator, so the request's number proves nothing."""
     producer, coordinator = await _producer_with_a_coordinator_elsewhere(simulation)
     old, _ = await leader_of(simulation)
     line = Line()
@@ -80,7 +82,7 @@ async def a_copy_reaches_a_leader_that_leads_again(simulation: Simulation) -> No
         await _as_client(simulation, _commit(producer, b"one"))
         await until(lambda: bool(line.copies))
         copies = list(line.copies)
-        # Where the coordinator is itself, no request is needed that could get lost.
+        # Markers for a partition that the coordinator leads need no request, which could get lost.
         await have_lead(simulation, coordinator.node_id)
         await _complete(simulation, producer)
     await have_lead(simulation, old.node_id)
@@ -95,7 +97,7 @@ async def a_copy_reaches_a_leader_that_leads_again(simulation: Simulation) -> No
 
 
 async def a_copy_of_offsets_comes_late(simulation: Simulation) -> None:
-    """The client heard no answer and went on over a new connection."""
+    """The client received no answer and continued over a new connection."""
     producer = producer_of(simulation, "copier", V1)
     client, requests = producer.client, Line(TxnOffsetCommitRequest)
 
@@ -118,7 +120,7 @@ async def a_copy_of_offsets_comes_late(simulation: Simulation) -> None:
         while True:
             try:
                 return await client.committed("g", FIRST)
-            except KafkaError:  # its marker is on the way
+            except KafkaError:  # the marker is under way
                 await asyncio.sleep(0.1)
 
     with requests.tapped():
@@ -140,7 +142,7 @@ def _as_client(simulation: Simulation, work: Coroutine[Any, Any, T]) -> "asyncio
 
 
 async def _producer_with_a_coordinator_elsewhere(simulation: Simulation) -> tuple[TxnClient, VirtualNode]:
-    """A producer of the old protocol whose coordinator is not the leader of the first partition."""
+    """Return a producer of version 1 and its coordinator, which does not lead the first partition."""
     leader, _ = await leader_of(simulation)
     for number in range(100):
         producer = producer_of(simulation, f"x{number}", V1)
@@ -189,7 +191,7 @@ async def _come_late(
     leader: VirtualNode,
     copies: list[WriteTxnMarkersRequest],
 ) -> None:
-    """What the coordinator sent arrives at the leader once more, from where it was sent."""
+    """Send copies of the coordinator's requests to the leader, from the coordinator's process."""
     broker = coordinator.broker
     assert broker is not None and coordinator.process is not None
 

@@ -1,7 +1,7 @@
-"""Protections taken out of the shipped code one at a time, to see that the simulation misses each of them.
+"""Mutants: each lacks one protection of the product's code, and the simulation must detect it.
 
-A mutant is planted with pytest's monkeypatch and nowhere else: there is no switch in shipped code. Each names
-the runs in which it is looked for; the same runs pass without it.
+A mutant is planted by pytest's monkeypatch only: the product has no switch for it. Each names the runs that
+must detect it; they pass without the mutant.
 """
 
 import asyncio
@@ -58,10 +58,10 @@ from tests.simulation.virtual_loop import PROCESS
 
 Patch = pytest.MonkeyPatch
 
-MAX_SEEDS: Final = 30  # in which a mutant must be found
+MAX_SEEDS: Final = 30  # that must detect a mutant
 MAX_STORMS: Final = 60
 
-# Whole clusters lose power: what is promised then is the metadata alone.
+# Whole clusters lose power, so only the metadata are guaranteed.
 METADATA: Final = Options(
     replicas=1,
     may_lose=True,
@@ -84,7 +84,7 @@ MOVES: Final = Options(kinds=("kill", "kill_all", "kill_leaders_in_turn", "pause
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """One protection less; `run` is called with `seeds` in their order until it fails."""
+    """A missing protection; `run` is called with each of `seeds` until it fails."""
 
     plant: Callable[[Patch], None]
     run: Callable[[int], object]
@@ -101,7 +101,7 @@ _duplicate_of = ProducerState.duplicate_of
 
 
 def mutant(options: Options, *first: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """Enter a mutant into the list; the seeds `first` have found it, and are tried first."""
+    """Add a mutant to the list; the seeds `first` have detected it and are tried first."""
 
     def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
         run = partial(run_seed, options=options)
@@ -114,7 +114,7 @@ def mutant(options: Options, *first: int) -> Callable[[Callable[[Patch], None]],
 def story_mutant(
     story: Story, options: Options = Options(), *first: int
 ) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """The same, looked for in one story."""
+    """Add a mutant that a scenario must detect."""
 
     def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
         run = partial(_play, story, options)
@@ -129,7 +129,7 @@ def _play(story: Story, options: Options, seed: int) -> object:
 
 
 def quorum_mutant(*first: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """The same, looked for in the quorum alone, which runs a hundred times faster than whole nodes."""
+    """Add a mutant for storms of the quorum, which run a hundred times faster than whole nodes."""
 
     def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
         MUTANTS.append(Mutant(plant=plant, run=_storm, seeds=(*first, *range(MAX_STORMS))))
@@ -145,7 +145,7 @@ def _storm(seed: int) -> object:
 def schedule_mutant(
     schedule: Callable[..., None],
 ) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """The same, looked for in one schedule of the quorum."""
+    """Add a mutant that a schedule of the quorum must detect."""
 
     def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
         run = partial(schedule, make_member=_make_member)
@@ -159,7 +159,7 @@ def _make_member(*args: Any, **kwargs: Any) -> raft_core.RaftMember:
     return raft_core.RaftMember(*args, **kwargs)
 
 
-# ---- the quorum --------------------------------------------------------------------------------------------
+# ---- quorum ------------------------------------------------------------------------------------------------
 
 
 @mutant(METADATA, 4)
@@ -285,7 +285,7 @@ def a_follower_does_not_look_where_it_parted_from_its_leader(patch: Patch) -> No
 
 @mutant(TURNS, 2)
 def a_follower_cuts_its_log_to_its_high_watermark(patch: Patch) -> None:
-    """As before KIP-101: what was committed, but not yet known to be, is lost with the next leader."""
+    """Before KIP-101, committed records that were not yet known to be committed were lost at an election."""
     add = FollowerFetcher.add
 
     def cut_and_add(fetcher: FollowerFetcher, partition: Partition) -> None:
@@ -335,7 +335,7 @@ def every_batch_of_a_producer_is_taken_as_it_comes(patch: Patch) -> None:
 
 @mutant(REPLICAS, 2)
 def the_last_batch_of_a_producer_is_known_alone(patch: Patch) -> None:
-    """With five on the way the first of them is the one that goes again."""
+    """With five in flight, the first of them may be sent again."""
 
     def is_last(state: ProducerState, entry: ProducerEntry, header: BatchHeader) -> BatchMetadata | None:
         found = _duplicate_of(state, entry, header)
@@ -349,7 +349,7 @@ def a_snapshot_is_all_that_is_known_after_a_restart(patch: Patch) -> None:
     patch.setattr(partition_log, "complete_window", lambda *_: False)
 
 
-# ---- the controller ----------------------------------------------------------------------------------------
+# ---- controller --------------------------------------------------------------------------------------------
 
 
 @mutant(FALLS, 34)
@@ -364,7 +364,7 @@ def a_hole_that_a_power_cut_left_counts_as_compactions(patch: Patch) -> None:
 
 @mutant(POWER)
 def a_new_process_keeps_its_place_in_the_isr(patch: Patch) -> None:
-    """What the old process had may be lost with the power (KIP-966)."""
+    """A power failure may have destroyed what the old process had (KIP-966)."""
     after_fence = partition_control.leaders_after_fence
 
     def stays(*args: Any, for_good: bool = False, **options: bool) -> Iterable[PartitionChangeRecord]:
@@ -380,7 +380,7 @@ FIVE_ALONE: Final = Options(nodes=5, in_sync=1)
 
 @story_mutant(stories.a_replica_that_others_went_on_without_does_not_lead, FIVE_ALONE)
 def whoever_left_the_isr_stays_eligible(patch: Patch) -> None:
-    """Also where enough others are in sync, and acknowledge what it has not got (KIP-966)."""
+    """The replica stays eligible even if enough others acknowledge records that it lacks (KIP-966)."""
     patch.setattr(partition_change, "min_in_sync_replicas", lambda *_: 9)
 
 
@@ -401,7 +401,7 @@ def a_leader_may_change_the_isr_from_a_state_of_long_ago(patch: Patch) -> None:
 
 @story_mutant(stories.a_change_of_the_isr_comes_a_second_time)
 def a_leader_may_change_the_isr_from_a_reign_of_long_ago(patch: Patch) -> None:
-    """Each reign has other partition epochs: the leader epoch alone is missed by nobody."""
+    """The partition epoch is not checked either: each leader epoch has others, so its check would suffice."""
     _without_epochs(
         patch,
         lambda partition: {
@@ -429,7 +429,7 @@ def a_partition_has_moved_before_its_new_replicas_have_caught_up(patch: Patch) -
 
 
 def completed_at_once(isr: Sequence[int], target: Reassignment) -> tuple[tuple[int, ...], Reassignment]:
-    """Return a reassignment as completed, whoever of the new replicas is in sync."""
+    """Return a reassignment as completed, even if no new replica is in sync."""
     replicas = tuple(one for one in target.replicas if one not in target.removing)
     remaining = tuple(one for one in isr if one not in target.removing)
     return (remaining, Reassignment(replicas)) if remaining else (tuple(isr), target)
@@ -481,7 +481,7 @@ def offsets_of_a_transaction_may_come_in_any_order(patch: Patch) -> None:
     acl_stories.denials_hold_whatever_fails, Options(nodes=4, settings=acl_stories.SETTINGS, seconds=6.0)
 )
 def clients_are_judged_by_the_broker_alone(patch: Patch) -> None:
-    """Which may not have the newest ACLs yet."""
+    """The broker may not have the newest ACLs yet."""
     patch.setattr(Controller, "check_client", lambda *_: None)
 
 
@@ -492,5 +492,5 @@ def clients_are_judged_by_the_broker_alone(patch: Patch) -> None:
     3,
 )
 def followers_that_are_cut_off_serve_on(patch: Patch) -> None:
-    """By the ACLs that they had."""
+    """They use the ACLs that they had."""
     patch.setattr(Services, "is_cut_off", property(lambda _: False))

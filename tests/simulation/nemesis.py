@@ -1,8 +1,8 @@
-"""What goes wrong: faults in an order and at times that the seed gives, and an end to all of them.
+"""The nemesis: faults of random kinds at random times, as the seed gives them, and their end.
 
-Each seed has its own mixture, so that some runs are all kills and others all cut cables. Faults that destroy
-what no cluster can keep are held back: the power of a host fails only when every partition has all its
-replicas in sync, and then the other nodes are not ended until it has caught up again.
+Each seed has its own mixture, so that some runs only kill nodes and others only cut links. Faults that would
+destroy records which no cluster can keep are held back: a host loses power only when every partition has all
+its replicas in sync, and then no other node is ended until that host has caught up.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ KINDS: Final = (
     "kill_leaders_in_turn",
     "kill_leader_of_grown_isr",
 )
-# Besides, where there are transactions.
+# Where there are transactions.
 TXN_KINDS: Final = (*KINDS, "kill_coordinator_at_markers")
-# And where there is a share group.
+# Where there is a share group.
 SHARE_KINDS: Final = (*KINDS, "cut_leader_from_quorum", "kill_share_coordinator", "kill_leader_at_write")
-# And where it has dead letters.
+# Where the share group has dead letters.
 LETTER_KINDS: Final = (*SHARE_KINDS, "kill_leader_at_letters")
-# And where the cluster balances itself: what moves replicas outlives whoever began it.
+# Where the cluster balances itself: a reassignment continues when the controller that began it is gone.
 BALANCE_KINDS: Final = (
     "kill",
     "kill_all",
@@ -62,7 +62,7 @@ ALL_KINDS: Final = tuple(dict.fromkeys((*TXN_KINDS, *LETTER_KINDS, *BALANCE_KIND
 
 
 class Nemesis:
-    """The faults of one run; `run` inflicts them, `heal` ends what is left of them."""
+    """The faults of one run; `run` injects them, `heal` ends those that are left."""
 
     def __init__(
         self, world: World, *, is_safe: Callable[[], bool], kinds: tuple[str, ...] = KINDS, gap_s: float = 1.0
@@ -71,16 +71,16 @@ class Nemesis:
         self.chance = world.chance
         self.gap_s = gap_s
         self.inflicted: list[str] = []
-        self._is_safe = is_safe  # whether a disk may forget
-        self._forgetful: VirtualNode | None = None  # whose disk did, until it has all of it again
-        self._failing: dict[VirtualNode, None] = {}  # they end by themselves when they use their disks
+        self._is_safe = is_safe  # returns True if a disk may lose writes that are not durable
+        self._forgetful: VirtualNode | None = None  # lost power and has not caught up yet
+        self._failing: dict[VirtualNode, None] = {}  # nodes that end by themselves when they use their disks
         chance = self.chance
         picked = [kind for kind in kinds if chance.random() < 0.5] or [chance.choice(kinds)]
         self.weights = {kind: chance.choice((1, 1, 2, 5)) for kind in picked}
         self._healing: list[asyncio.Task[None]] = []
 
     async def run(self, seconds: float) -> None:
-        """Inflict faults for so long."""
+        """Inject faults for this time."""
         loop = self.world.loop
         end_s = loop.now_s + seconds
         kinds, weights = list(self.weights), list(self.weights.values())
@@ -95,7 +95,7 @@ class Nemesis:
             self._healing.append(asyncio.ensure_future(fault()))
 
     async def heal(self) -> None:
-        """Undo everything, and bring all nodes back."""
+        """End all faults and start all nodes that are down."""
         for task in self._healing:
             task.cancel()
         self._healing.clear()
@@ -112,7 +112,7 @@ class Nemesis:
             node.clock.offset_ms = 0
             while node.process is not None and node.is_alive and node.process.is_paused:
                 node.resume()
-            # A node whose disk has failed does not believe in it until it is restarted.
+            # A node does not use a failed disk again until it is restarted.
             if node.is_alive and (node.needs_restart or node.is_stopping):
                 node.kill()
             if not node.is_alive:
@@ -125,7 +125,7 @@ class Nemesis:
         return self.chance.choice(self.world.nodes)
 
     def _end(self, node: VirtualNode) -> bool:
-        """Kill a node, if the others can do without what it has; whether it was killed."""
+        """Kill a node unless another one has to catch up after a loss of power; return True if killed."""
         if self._forgetful is not None and self._is_safe():
             self._forgetful = None
         may_end = node.is_alive and self._forgetful in (None, node)
@@ -154,7 +154,7 @@ class Nemesis:
         await self._return(node)
 
     async def _kill_all(self) -> None:
-        """All processes die within moments; the page caches stay."""
+        """Kill all processes within moments; the page caches stay."""
         for node in self.world.nodes:
             await asyncio.sleep(0.02 * self.chance.random())
             self._end(node)
@@ -174,7 +174,7 @@ class Nemesis:
             stopped = node.stop()
             await asyncio.wait([stopped], timeout=20.0)
             if node.is_alive and not stopped.done():
-                node.kill()  # as a supervisor would
+                node.kill()  # as a supervisor does
         await self._return(node)
 
     async def _pause(self) -> None:
@@ -195,7 +195,7 @@ class Nemesis:
         await self._end_at_disk_step(self._end_by_power)
 
     async def _end_at_disk_step(self, end: Callable[[VirtualNode], object]) -> None:
-        """The end comes between two operations of the disk, not between two of the loop."""
+        """End a node between two operations of its disk, not between two callbacks of the loop."""
         node = self._victim()
         steps = self.chance.randint(1, 40)
 
@@ -213,7 +213,7 @@ class Nemesis:
         await self._return(node)
 
     async def _kill_leaders_in_turn(self) -> None:
-        """The leader of a partition dies, and who comes after it as soon as it leads."""
+        """Kill the leader of a partition, and its successor as soon as that one leads."""
         topic_partition = self._some_partition()
         if topic_partition is None:
             return
@@ -227,7 +227,7 @@ class Nemesis:
         await self._return(first)
 
     async def _kill_leader_of_grown_isr(self) -> None:
-        """A leader dies when a replica has just come back into the ISR."""
+        """Kill a leader when a replica has just rejoined the ISR."""
         topic_partition = self._some_partition()
         if topic_partition is None:
             return
@@ -243,7 +243,7 @@ class Nemesis:
             await self._return(leader)
 
     async def _kill_coordinator_at_markers(self) -> None:
-        """The coordinator of transactions dies when it has decided one and some markers are missing."""
+        """Kill a transaction coordinator that has decided a transaction and not yet written all markers."""
 
         def who_decides() -> VirtualNode | None:
             for node in self.world.nodes:
@@ -259,7 +259,7 @@ class Nemesis:
             await self._return(node)
 
     async def _cut_leader_from_quorum(self) -> None:
-        """A leader goes on that has lost its place: the quorum hears nothing of it, clients and others do."""
+        """Isolate a leader from the controller only: it continues to serve clients and followers."""
         topic_partition = self._some_partition()
         leader = None if topic_partition is None else self._leader_of(topic_partition)
         heads = [
@@ -272,7 +272,7 @@ class Nemesis:
             await self._cut_between([leader.host], heads)
 
     async def _kill_controller(self) -> None:
-        """The leader of the quorum dies, with whatever it was about to do."""
+        """Kill the controller, in the middle of its work."""
         for node in self.world.nodes:
             if (
                 node.is_alive
@@ -284,19 +284,19 @@ class Nemesis:
                 await self._return(node)
 
     async def _kill_share_coordinator(self) -> None:
-        """The leader of a log of share-partitions' states dies, with whatever it was asked for."""
+        """Kill a share coordinator, the leader of a partition of the share state topic."""
         topic_partition = TopicPartition(SHARE_STATE_TOPIC, self.chance.randrange(2))
         leader = self._leader_of(topic_partition)
         if leader is not None and self._end(leader):
             await self._return(leader)
 
     async def _kill_leader_at_write(self) -> None:
-        """A leader dies when it has asked for a write of a state, and has heard nothing yet."""
+        """Kill the leader of a share-partition that waits for the answer to a write of its state."""
 
         await self._kill_where(lambda led: any(led.core._window.records.transitions))
 
     async def _kill_leader_at_letters(self) -> None:
-        """A leader dies when it notes dead letters, when they are on their way, or when they are there."""
+        """Kill the leader of a share-partition with dead letters, before or after they are written."""
         moments_s = 0.0, 0.005, 0.01, 0.02
         await self._kill_where(lambda led: led.core.letters is not None, moments_s)
 
@@ -305,7 +305,7 @@ class Nemesis:
         is_it: Callable[[LedPartition], bool],
         moments_s: Sequence[float] = (0.0, 0.0002, 0.001, 0.003),
     ) -> None:
-        """Kill the first node that leads such a share-partition, at once or a moment later."""
+        """Kill the first node with a share-partition for which `is_it` holds, at once or a moment later."""
 
         def who_leads() -> VirtualNode | None:
             for node in self.world.nodes:
@@ -354,7 +354,7 @@ class Nemesis:
     async def _until(
         self, look: Callable[[], VirtualNode | None], seconds: float = 10.0, every_s: float = 0.002
     ) -> VirtualNode | None:
-        """What `look` finds, asked again and again."""
+        """Call `look` until it finds a node, for at most `seconds`."""
         end_s = self.world.loop.now_s + seconds
         while self.world.loop.now_s < end_s:
             found = look()
@@ -375,7 +375,7 @@ class Nemesis:
         network.heal(source, target)
 
     async def _isolate(self) -> None:
-        """One node sees no other, though clients may see it."""
+        """Cut one node off from the others, in half of the cases also from the clients."""
         node = self._victim().host
         with_clients = self.chance.random() < 0.5
         others = (
@@ -386,7 +386,7 @@ class Nemesis:
         await self._cut_between([node], [one for one in others if one is not node])
 
     async def _split(self) -> None:
-        """The hosts fall into two halves."""
+        """Split the hosts into two groups that do not reach each other."""
         hosts = list(self.world.network.hosts.values())
         self.chance.shuffle(hosts)
         middle = self.chance.randint(1, max(1, len(hosts) - 1))
@@ -410,7 +410,7 @@ class Nemesis:
         link.latency_s, link.jitter_s = before
 
     async def _reset(self) -> None:
-        """Some connections of a node break."""
+        """Reset some connections of a node."""
         process = self._victim().process
         if process is not None:
             for socket in list(process.sockets):
@@ -440,7 +440,7 @@ class Nemesis:
         await self._fail_disk(errno.ENOSPC)
 
     async def _fail_disk(self, error: int) -> None:
-        """From one operation on the disk refuses to change anything."""
+        """Make changes of a disk fail for a while, from a random operation on."""
         node = self._victim()
         steps = self.chance.randint(1, 30)
 
@@ -458,7 +458,7 @@ class Nemesis:
                 await self._for_a_while()
             finally:
                 self._failing.pop(node, None)
-            # The disk is mended, or gets room, but a node believes in it again only after a restart.
+            # The disk is healed, or has space again, but a node uses it again only after a restart.
             node.storage.before = lambda kind, path: None
             if node.needs_restart:
                 self._end(node)
@@ -466,5 +466,5 @@ class Nemesis:
 
 
 def processes(world: World) -> list[Process]:
-    """The processes of the nodes that are up."""
+    """Return the processes of the nodes that are up."""
     return [node.process for node in world.nodes if node.process is not None and node.is_alive]

@@ -1,4 +1,4 @@
-"""Very many nodes: three vote, all others are brokers, which fetch the metadata from them."""
+"""Scenarios of many nodes: three vote, and all others are brokers that fetch the metadata from them."""
 
 import asyncio
 from collections import Counter
@@ -14,20 +14,21 @@ from tests.simulation.world import VirtualNode
 TOPIC: Final = "wide"
 PARTITIONS_OF_A_NODE: Final = 10
 REPLICAS: Final = 3
-# The end of its connections tells of a broker that is killed: nobody waits for its session of 9 s.
+# The end of its connections reveals a killed broker, so leaders are elected before its session of 9 s ends.
 LED_WITHIN_S: Final = 0.5
-# By how many leaders two nodes may differ. A new controller has heard of some brokers later than of others.
+# The permitted difference of leaders between two nodes; a new controller learns of some brokers later than of
+# others.
 SPREAD: Final = 3
 SPREAD_OF_A_NEW_CONTROLLER: Final = 6
 
 
 async def a_broker_of_many_falls(simulation: Simulation) -> None:
-    """All nodes soon know who leads instead of it, and it follows them when it is back."""
+    """All nodes soon know the new leaders, and the broker follows them when it is back."""
     await _falls(simulation, simulation.world.nodes[-1], SPREAD)
 
 
 async def the_controller_of_many_falls(simulation: Simulation) -> None:
-    """The next one elects leaders for what it led, and all nodes soon know them."""
+    """The next controller elects leaders in its place, and all nodes soon know them."""
     controller = next(node for node in simulation.world.nodes if _leads_the_quorum(node))
     await _falls(simulation, controller, SPREAD_OF_A_NEW_CONTROLLER)
 
@@ -46,10 +47,10 @@ async def _falls(simulation: Simulation, fallen: VirtualNode, spread: int) -> No
     deadline_s = world.loop.now_s + LED_WITHIN_S
     others = [node for node in nodes if node is not fallen]
     while any(one.leader in (fallen.node_id, -1) for node in others for one in _partitions(node)):
-        assert world.loop.now_s < deadline_s, "partitions wait for a node that has fallen"
+        assert world.loop.now_s < deadline_s, "partitions wait for a node that died"
         await asyncio.sleep(0.05)
     counts = _leaders(others[0])
-    assert max(counts.values()) - min(counts.values()) <= spread, "what it led is not spread"
+    assert max(counts.values()) - min(counts.values()) <= spread, "the partitions that it led are not spread"
     fallen.start()
 
     await the_end(simulation)

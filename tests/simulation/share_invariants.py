@@ -1,13 +1,14 @@
-"""What share groups promise, held against the leaders of their partitions after each turn of the loop.
+"""The guarantees of share groups, checked at the partitions' leaders after each turn of the loop.
 
-A leader that has read the state of a share-partition begins a *term*. What a leader gives, and what it hears
-from the share coordinator, is told to a `ShareWatch`. Besides, a hold ends only by its time, by what its
-member has asked for, with its member's session or with the record itself; and who reads the state knows all
-that was written before. An older term may go on beside a newer one, as long as nobody has told it: it holds
-the records of its own members, and writes no more.
+A leader that has read the state of a share-partition begins a *term*. A `ShareWatch` checks what a leader
+delivers and what the share coordinator answers. Besides, a record is held until its lock expires, its member
+acknowledges it, its member's session ends, or the record is deleted; and a leader that reads the state knows
+all that was written before. An older term may continue beside a newer one until its leader learns of that: it
+serves its own members, but cannot write any more.
 
-Where the group's state begins anew (its offsets are altered or deleted), so do the terms: what was done with
-before need not be known. What is set aside for its dead letter is done with for members, as it is written.
+When the group's state is reset (its offsets are altered or deleted), the terms start again: what was done
+before need not be known. A record that is set aside for its dead letter is finished for members like one
+whose end is written.
 """
 
 from copy import deepcopy
@@ -29,14 +30,14 @@ ACKNOWLEDGED: Final = int(RecordState.ACKNOWLEDGED)
 ARCHIVED: Final = int(RecordState.ARCHIVED)
 AVAILABLE, WAITING = int(RecordState.AVAILABLE), int(RecordState.WAITING)
 ARCHIVING, SPENT = int(RecordState.ARCHIVING), int(RecordState.SPENT)
-ENDED: Final = frozenset(map(int, TERMINAL | SET_ASIDE))  # of which no member will hear any more
-CLOCK_MS: Final = 2  # by which two clocks round differently
-# Five attempts with pauses of 1, 2, 4 and 8 seconds, each a fifth shorter at most.
+ENDED: Final = frozenset(map(int, TERMINAL | SET_ASIDE))  # states that never lead to a delivery
+CLOCK_MS: Final = 2  # the rounding difference of two clocks
+# Five attempts with pauses of 1, 2, 4 and 8 seconds, each shortened by a fifth at most.
 MIN_ATTEMPTS_MS: Final = 12_000
 
 
 class Known(NamedTuple):
-    """A record in flight, as its leader has it."""
+    """A record in flight, as its leader knows it."""
 
     state: int
     count: int
@@ -50,7 +51,7 @@ class Known(NamedTuple):
 
 
 class Term:
-    """One leader of a share-partition, since it has read the state."""
+    """The time of one leader of a share-partition since it read the state."""
 
     def __init__(self, node: VirtualNode, led: LedPartition, watch: ShareWatch) -> None:
         self.node = node
@@ -60,11 +61,11 @@ class Term:
         self.watch = watch
         self.known: dict[int, Known] = {}
         self.first_start_offset = self.core.start_offset
-        self.restored: set[int] = set()  # what was done with when the state was read
+        self.restored: set[int] = set()  # records that were finished when the state was read
         self.signature: object = None
-        self.moves = 0  # that were ever begun
+        self.moves = 0  # number of state changes ever begun
         self.reign: Reign
-        self.freed: dict[int, tuple[int, int]] = {}  # when a delivery ended in vain, and which
+        self.freed: dict[int, tuple[int, int]] = {}  # end of a failed delivery, and its count
         self.aside_ms: dict[int, int] = {}  # since when a record waits for its dead letter
 
     @property
@@ -72,12 +73,12 @@ class Term:
         return f"{self.node.process!r} in epoch {self.core.leader_epoch} of {self.partition}"
 
     def knows_to_be_done(self, offset: int) -> bool:
-        """Return whether the state that was read says that the record is done with."""
+        """Return True if the record is finished according to the state that this leader read."""
         return offset < self.first_start_offset or offset in self.restored
 
 
 class Reign:
-    """A share-partition in one state epoch: its terms, and what its coordinator knows to be done with."""
+    """The terms of a share-partition in one state epoch, and the records that are finished in it."""
 
     def __init__(self, watch: ShareWatch) -> None:
         self.watch = watch  # of the newest term
@@ -86,7 +87,7 @@ class Reign:
 
 
 class ShareInvariants:
-    """Watches the nodes of a world on behalf of one group."""
+    """The checks of one share group on all nodes of a world."""
 
     def __init__(
         self,
@@ -103,14 +104,14 @@ class ShareInvariants:
         self._lock_ms = lock_ms
         self._delivery_limit = delivery_limit
         self._nodes = {node.host.name: node for node in world.nodes}
-        # By state epoch and incarnation of the state: deleted ones begin with any epoch.
+        # By state epoch and incarnation of the state: after a deletion any epoch may follow.
         self._reigns: dict[tuple[TopicPartition, int, int], Reign] = {}
         self._incarnations: dict[TopicPartition, int] = {}
-        self._unsure: set[TopicPartition] = set()  # whose state may begin anew now
-        self._in_doubt: set[TopicPartition] = set()  # or at any time
-        self._walls: dict[Process, tuple[int, int]] = {}  # how wrong a clock is, and the latest it has shown
+        self._unsure: set[TopicPartition] = set()  # whose state may be reset now
+        self._in_doubt: set[TopicPartition] = set()  # whose state may be reset at any time
+        self._walls: dict[Process, tuple[int, int]] = {}  # offset and latest reading of each wall clock
         self._failed_letters: dict[Process, int] = {}
-        self.letters = 0  # records that were archived with one
+        self.letters = 0  # records that were archived with a dead letter
         self._terms: dict[Process, dict[SharePartition, Term]] = {}
         self._sessions: dict[Process, dict[str, tuple[ShareSession, list[TopicIdPartition]]]] = {}
         self.terms = 0
@@ -125,7 +126,7 @@ class ShareInvariants:
         world.loop.after_turn = after_turn
 
     def is_done(self, partition: TopicPartition, offset: int) -> bool:
-        """Return whether a leader may say that nobody will be given a record again."""
+        """Return True if a leader may answer that a record is never delivered again."""
         for (name, _, _), reign in self._reigns.items():
             if name == partition and (
                 offset in reign.done or any(offset < term.core.start_offset for term in reign.terms)
@@ -134,20 +135,20 @@ class ShareInvariants:
         return False
 
     def renewal_answered(self, member: str, partition: TopicPartition, offset: int, sent_s: float) -> None:
-        """A member was told that its lock begins anew: it began when that was asked for, or later."""
+        """Note an answered renewal: the new lock began when the request was sent, or later."""
         self._renewed_to_ms[member, partition, offset] = int(sent_s * 1000) + self._lock_ms
 
-    # ---- the state begins anew
+    # ---- resets
 
     def reset_asked(self, partition: TopicPartition) -> None:
-        """From now on who reads the state may find another one."""
+        """Note a reset under way: a leader that reads the state may find either one."""
         self._unsure.add(partition)
 
     def reset_refused(self, partition: TopicPartition) -> None:
         self._unsure.discard(partition)
 
     def reset_in_doubt(self, partition: TopicPartition) -> None:
-        """It may happen at any later time."""
+        """Note a reset without an answer, which may take effect at any later time."""
         self._in_doubt.add(partition)
 
     def reset_answered(self, partition: TopicPartition) -> None:
@@ -155,13 +156,13 @@ class ShareInvariants:
         self._incarnations[partition] = self._incarnations.get(partition, 0) + 1
 
     def _reign_of(self, partition: TopicPartition, state_epoch: int, watch: ShareWatch) -> Reign:
-        """Return what is known of a state; of one that may be another's, nothing."""
+        """Return what is known of a state: nothing if it may have been reset."""
         is_unsure = partition in self._unsure or partition in self._in_doubt
         incarnation = -1 - len(self._reigns) if is_unsure else self._incarnations.get(partition, 0)
         return self._reigns.setdefault((partition, state_epoch, incarnation), Reign(watch))
 
     def start_offset_at(self, node: VirtualNode, partition: TopicPartition) -> int:
-        """The start offset that this node has in memory, -1 if it does not lead."""
+        """Return the start offset in the memory of this node, -1 if it does not lead the partition."""
         if node.broker is None or not node.broker.view.has_services:
             return -1
         for led in node.broker.services.shares.share_partitions.values():
@@ -170,7 +171,7 @@ class ShareInvariants:
                 return led.core.start_offset
         return -1
 
-    # ---- one node
+    # ---- nodes
 
     def _after_turn_of(self, process: Process) -> None:
         node = self._nodes.get(process.name)
@@ -204,14 +205,14 @@ class ShareInvariants:
             raise SimulationError(f"{process!r} {error}") from error
 
     def _read_clock(self, node: VirtualNode, process: Process) -> None:
-        """Take note of the latest time that a node can have seen."""
+        """Note the latest wall-clock time that a process can have seen."""
         loop_ms = START_MS + int(self._world.loop.now_s * 1000)
         ahead_ms, latest_ms = self._walls.get(process, (node.clock.offset_ms, 0))
         latest_ms = max(latest_ms, loop_ms + max(ahead_ms, node.clock.offset_ms))
         self._walls[process] = node.clock.offset_ms, latest_ms
 
     def _letters_failed_at(self, node: VirtualNode) -> int:
-        """Return how often a node has archived records whose letters it could not write."""
+        """Return how many records a node has archived whose dead letters it could not write."""
         assert node.broker is not None
         return node.broker.services.shares.counters.dead_letters_of(self._history.group).failed_produces
 
@@ -230,11 +231,11 @@ class ShareInvariants:
                 term.known[offset] = one
                 term.aside_ms[offset] = int(self._world.loop.now_s * 1000)
         if newest is not None and core.leader_epoch < newest.core.leader_epoch:
-            reign.terms.insert(0, term)  # it has read before the newest did, and was told late
+            reign.terms.insert(0, term)  # it read the state before the newest leader did
             return term
         forgotten = [offset for offset in sorted(reign.done) if not term.knows_to_be_done(offset)]
         if forgotten:
-            raise SimulationError(f"{term.name} does not know that {forgotten[:9]} are done with")
+            raise SimulationError(f"{term.name} does not know that {forgotten[:9]} are finished")
         if newest is not None:
             newest.watch = deepcopy(reign.watch)
         term.watch = reign.watch
@@ -245,7 +246,7 @@ class ShareInvariants:
     # ---- sessions
 
     def _look_at_sessions(self, node: VirtualNode, process: Process) -> None:
-        """Who has lost its session with its connection holds nothing any more."""
+        """Check that a member without a session, whose connection was closed, holds no records."""
         assert node.broker is not None
         shares, before = node.broker.services.shares, self._sessions.get(process, {})
         now: dict[str, tuple[ShareSession, list[TopicIdPartition]]] = {}
@@ -262,7 +263,7 @@ class ShareInvariants:
                 continue
             for term in self._terms[process].values():
                 if term.led.is_gone or term.led.place not in places or term.moves != term.core._number:
-                    continue  # another began to move meanwhile, perhaps these
+                    continue  # another change is under way, perhaps of these records
                 held = [at for at, one in term.known.items() if one.is_held and one.holder == member]
                 if held:
                     raise SimulationError(f"{term.name}: {member} has no session, and holds {held[:9]}")
@@ -276,7 +277,7 @@ class ShareInvariants:
         before = self._sessions.get(process, {}).get(member)
         return session is None or before is None or before[0] is not session
 
-    # ---- one leader
+    # ---- leaders
 
     def _look_at(self, term: Term, process: Process) -> None:
         core = term.core
@@ -319,7 +320,7 @@ class ShareInvariants:
             self._acquired(term, offset, old, new, now_ms)
 
     def _letter_ended(self, term: Term, process: Process, offset: int, now_ms: int) -> None:
-        """A record that was set aside is archived: with a letter, or after many attempts without."""
+        """Check a record that was set aside and is archived: with a dead letter, or after many attempts."""
         since_ms = term.aside_ms.pop(offset)
         if self._letters_failed_at(term.node) == self._failed_letters.get(process, 0):
             self.letters += 1
@@ -335,7 +336,7 @@ class ShareInvariants:
     def _renewed(self, term: Term, offset: int, new: Known, now_ms: int) -> None:
         assert new.holder is not None
         if RENEW not in self._history.asked_by(new.holder, term.partition, offset):
-            raise SimulationError(f"{term.name}: the lock of {offset} is renewed, which nobody asked for")
+            raise SimulationError(f"{term.name}: the lock of {offset} is renewed without a request")
         term.watch.renewed(new.holder, offset, offset, now_ms)
 
     def _acquired(self, term: Term, offset: int, old: Known | None, new: Known, now_ms: int) -> None:
@@ -343,18 +344,20 @@ class ShareInvariants:
         before = 0 if old is None else old.count
         if new.count <= before:
             raise SimulationError(
-                f"{term.name}: {offset} is given to {new.holder} as delivery {new.count}, after {before}"
+                f"{term.name}: {offset} is delivered to {new.holder} with count {new.count}, after {before}"
             )
         freed_ms, in_vain = term.freed.pop(offset, (0, 0))
         wait_ms = self._traits.wait_ms(in_vain) if in_vain else 0
         if now_ms + CLOCK_MS < freed_ms + wait_ms:
             raise SimulationError(
-                f"{term.name}: {offset} is given {now_ms - freed_ms} ms after delivery {in_vain},"
-                f" not {wait_ms}"
+                f"{term.name}: {offset} is delivered {now_ms - freed_ms} ms after delivery {in_vain},"
+                f" before its back-off of {wait_ms} ms is over"
             )
         log_start_offset = term.led.partition.log.log_start_offset
         if offset < log_start_offset:
-            raise SimulationError(f"{term.name}: {offset} is given, the log begins at {log_start_offset}")
+            raise SimulationError(
+                f"{term.name}: {offset} is delivered, although the log starts at {log_start_offset}"
+            )
         try:
             term.watch.acquired(new.holder, offset, offset, new.count, now_ms)
         except AssertionError as error:
@@ -367,7 +370,7 @@ class ShareInvariants:
     def _hold_ended(
         self, term: Term, process: Process, offset: int, old: Known, new: Known | None, now_ms: int
     ) -> None:
-        """A hold of which nobody said anything yet is over: by what?"""
+        """Check that there is a reason for the end of a hold."""
         member = old.holder
         assert member is not None
         hold = term.watch.hold_of(offset)
@@ -392,23 +395,23 @@ class ShareInvariants:
         elif state == ARCHIVED:
             is_explained = bool(asked & {REJECT, GAP}) or (is_released and is_last)
             if self._traits.has_letters and not is_gone and GAP not in asked:
-                raise SimulationError(f"{term.name}: {offset} is archived, and not for a dead letter: {old}")
+                raise SimulationError(f"{term.name}: {offset} is archived without a dead letter: {old}")
         else:
             is_explained = is_released
         if not is_explained and not is_over:
             raise SimulationError(
                 f"{term.name}: {offset} is {old} until {until_ms}, and at {now_ms} it is {new};"
-                f" {member} asked for {sorted(asked)}"
+                f" {member} sent {sorted(asked)}"
             )
         if is_explained and not (is_over and is_last) and (new is None or not new.transition):
-            # Asked for and written in one moment, as by a node that needs no other.
+            # Requested and written within one turn, as on a node that is its own coordinator.
             if new is None or new.state in ENDED:
                 self._done(term, offset, is_accepted=state == ACKNOWLEDGED)
             elif not is_over:
                 term.watch.released(offset, offset, old.count)
 
     def _answered(self, term: Term, offset: int, old: Known, new: Known | None) -> None:
-        """The coordinator has answered of a move: it holds, or is taken back."""
+        """Note the coordinator's answer to a change, which is now written or withdrawn."""
         if new is not None and new.is_held and new.count == old.count:
             return
         if old.state not in ENDED:
@@ -421,7 +424,7 @@ class ShareInvariants:
             self._done(term, offset, is_accepted=old.state == ACKNOWLEDGED)
 
     def _done(self, term: Term, offset: int, *, is_accepted: bool = False) -> None:
-        """The coordinator has it that a record is done with."""
+        """Note that the coordinator has written a record as finished."""
         if is_accepted:
             self._history.accepted(term.partition, offset)
         reign = term.reign
@@ -432,7 +435,7 @@ class ShareInvariants:
             is_newer = one.core.leader_epoch >= term.core.leader_epoch
             if is_newer and not one.knows_to_be_done(offset):
                 raise SimulationError(
-                    f"{term.name} wrote that {offset} is done with, which {one.name} does not know"
+                    f"{term.name} wrote {offset} as finished, which {one.name} does not know"
                 )
         if later:
             reign.watch.done(offset, offset)

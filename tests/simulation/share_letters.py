@@ -1,8 +1,8 @@
-"""The dead letters of a share group when all is at rest, held against what its members and leaders did.
+"""The dead letters of a share group at the end of a run, compared with the actions of members and leaders.
 
-A record that was rejected, and answered so, has one letter, as has one that a leader has archived with a
-letter; no record has two, and none has one that was not rejected or delivered as often as it may be. A group
-whose state begins anew may reject a record anew.
+A record whose rejection was answered has one dead letter, and so has a record that a leader archived with
+one. No record has two, and none has one without a rejection or the last possible delivery. After a reset of
+its offsets, a group may reject a record again.
 """
 
 import random
@@ -25,7 +25,7 @@ SPENT: Final = b"Offset delivery count exceeded the threshold."
 
 
 class Letter(NamedTuple):
-    """A dead letter, as its headers tell."""
+    """A dead letter, as its headers describe it."""
 
     partition: TopicPartition
     offset: int
@@ -38,7 +38,7 @@ class Letter(NamedTuple):
 async def read_letters(
     world: World, client: SimClient, chance: random.Random, partition: TopicPartition, *, limit_s: float
 ) -> list[Letter]:
-    """All letters of a partition of their topic."""
+    """Return all dead letters in a partition of their topic."""
     deadline_s = world.loop.now_s + limit_s
     letters: list[Letter] = []
     offset = -1
@@ -49,7 +49,7 @@ async def read_letters(
             fetched = await client.fetch(partition, offset, max_wait_ms=0)
         except KafkaError as error:
             if world.loop.now_s > deadline_s:
-                raise SimulationError(f"{partition} cannot be read when all is well: {error}") from error
+                raise SimulationError(f"{partition} cannot be read after recovery: {error}") from error
             client.forget_leader(partition)
             await pause(chance)
             continue
@@ -59,7 +59,7 @@ async def read_letters(
         if offset >= fetched.high_watermark:
             return letters
         if world.loop.now_s > deadline_s:
-            raise SimulationError(f"{partition} gives nothing at {offset} of {fetched.high_watermark}")
+            raise SimulationError(f"{partition} returns no records at {offset} of {fetched.high_watermark}")
 
 
 def _letter(record: Record) -> Letter:
@@ -80,7 +80,7 @@ def check_letters(
     letters: Sequence[Letter],
     contents: Mapping[TopicPartition, Mapping[int, bytes]],
 ) -> None:
-    """Compare with what was rejected, spent and archived; `contents` are the records that are left."""
+    """Compare with the rejected, spent and archived records; `contents` are the records that are left."""
     for letter in letters:
         _check_letter(history, traits, letter, contents)
     found = Counter((one.partition, one.offset) for one in letters)
@@ -106,10 +106,10 @@ def _check_letter(
     is_rejected = history.was_asked(partition, offset, REJECT)
     is_spent = history.was_spent(partition, offset)
     if letter.group != history.group or partition not in contents:
-        raise SimulationError(f"{letter} is of no record of {history.group}")
+        raise SimulationError(f"{letter} belongs to no record of {history.group}")
     if not (is_rejected if letter.message == REJECTED else is_spent and letter.message == SPENT):
-        raise SimulationError(f"{letter}: rejected is {is_rejected}, delivered for the last time {is_spent}")
+        raise SimulationError(f"{letter}: rejected: {is_rejected}, delivered for the last time: {is_spent}")
     value = contents[partition].get(offset)
-    # What was deleted, or is no more beside others of its batch, goes without.
+    # A letter has no copy if its record was deleted, or compacted away inside its batch.
     if letter.value is not None and (not traits.copies_records or value not in (None, letter.value)):
         raise SimulationError(f"{letter} is a copy of {value!r}")

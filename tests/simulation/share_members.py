@@ -1,9 +1,8 @@
-"""Members of a share group: they are told partitions, acquire records of their leaders, and say what becomes
-of these.
+"""Members of a share group, which acquire records of their assigned partitions and acknowledge them.
 
-A member accepts, releases, rejects, renews and keeps records for too long, falls silent and comes back under
-another id, leaves, or is sent away. It sends what it has sent before, in an epoch of its session that is
-over; some of its acknowledgements are on their way twice. What it says and hears goes into a `ShareHistory`.
+A member accepts, releases, rejects, renews, or keeps records for too long; it falls silent and returns with
+another id, leaves, or is sent away. It repeats requests with an old epoch of its session, and some of its
+acknowledgements arrive twice. A `ShareHistory` records what it sends and receives.
 """
 
 import asyncio
@@ -47,7 +46,7 @@ from tests.simulation.workload import Workload
 BEAT_S: Final = 0.4
 CALM_S: Final = 0.05
 REST_S: Final = 0.8
-SLOW_S: Final = 3.0  # some work takes longer than a lock
+SLOW_S: Final = 3.0  # some work takes longer than a record lock
 VERSION: Final = 2  # of ShareFetch and ShareAcknowledge
 CLOSING, OPENING = -1, 0  # epochs of share sessions
 OUT: Final = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH}
@@ -61,19 +60,19 @@ STRAY_CHANCE: Final = 0.15
 KEEP: Final = -1
 
 Endpoint = tuple[str, int]
-# Told of each record that a member was given: partition, offset and value.
+# Called for each record that a member received: partition, offset and value.
 Saw = Callable[[TopicPartition, int, bytes], None]
 
 
 class Batch(NamedTuple):
-    """An acknowledgement: one type for all offsets, or one for each."""
+    """An acknowledgement of some offsets: one type for all, or one for each."""
 
     first: int
     last: int
     types: list[int]
 
     def each(self) -> list[int]:
-        """One type for each offset."""
+        """Return one type for each offset."""
         return self.types * (self.last - self.first + 1) if len(self.types) == 1 else self.types
 
 
@@ -86,18 +85,18 @@ class Session:
 
     epoch: int = OPENING
     partitions: set[TopicPartition] = field(default_factory=set)
-    # What the member has, by partition: first, last, and the offsets that have a record.
+    # The records of the member by partition: first, last, and the offsets that have a record.
     held: dict[TopicPartition, list[tuple[int, int, set[int]]]] = field(default_factory=dict)
     old: ShareAcknowledgeRequest | None = None  # an acknowledgement that was answered
-    is_sure: bool = True  # every request of it was answered
+    is_sure: bool = True  # all its requests were answered
 
     def begin_anew(self) -> None:
-        """Open a new one with the next request; what the member has it keeps."""
+        """Open a new session with the next request; the member keeps its records."""
         self.epoch, self.partitions, self.old = OPENING, set(), None
 
 
 class ShareMember:
-    """One member, from life to life."""
+    """A member of the share group, which joins again and again."""
 
     def __init__(
         self,
@@ -113,9 +112,9 @@ class ShareMember:
     ) -> None:
         self.name = name
         self.assigned: set[TopicPartition] = set()
-        self.is_calm = False  # it stays, and accepts whatever it is given
+        self.is_calm = False  # it does not leave any more, and accepts all records
         self.is_stopped = False
-        self.is_away = False  # it leaves, and comes back when it may
+        self.is_away = False  # it has to leave, and may not return yet
         self._traits = traits
         self._workload = workload
         self._history = history
@@ -150,10 +149,10 @@ class ShareMember:
 
     @property
     def has_nothing(self) -> bool:
-        """Whether it has said something of all that it was given."""
+        """Return True if the member has acknowledged all that it received."""
         return not any(one.held for one in self._sessions.values())
 
-    # ---- the group
+    # ---- group
 
     async def _live(self) -> None:
         while not self.is_stopped:
@@ -184,7 +183,7 @@ class ShareMember:
             group_id=self._history.group,
             member_id=self.member_id,
             member_epoch=self._epoch,
-            # After an answer that was lost all is said again, so that all is told.
+            # After a lost answer the subscription is sent again, so that the assignment is answered again.
             subscribed_topic_names=list(self._topics) if not self._epoch or self._tells_all else None,
         )
         coordinator = await self._client.coordinator_of(self._history.group)
@@ -204,7 +203,7 @@ class ShareMember:
             self._workload.world.trace("assigned", f"{self.member_id} {sorted(self.assigned)}")
 
     async def _leave(self) -> None:
-        """Say so to the coordinator; the leaders hear it from the ends of the sessions, or not at all."""
+        """Leave the group; leaders learn it from the ends of the sessions, or not at all."""
         for endpoint in sorted(self._sessions):
             if self._chance.random() < 0.7:
                 await self._close_session(endpoint)
@@ -221,7 +220,7 @@ class ShareMember:
             self._client.forget_coordinator(self._history.group)
 
     async def _die(self) -> None:
-        """Nothing is heard of it any more; its connections end, or nobody is at their other end."""
+        """Fall silent, with connections closed or left open, and return later with another id."""
         self._is_silent = True
         for endpoint in sorted(self._sessions):
             if self._chance.random() < 0.5:
@@ -233,7 +232,7 @@ class ShareMember:
         self._is_silent = False
 
     async def _stay_away(self) -> None:
-        """Leave, or fall silent, until it may come back."""
+        """Leave, or fall silent, until the member may return."""
         self._is_silent = True
         if self._chance.random() < 0.05:
             await self._die()
@@ -263,7 +262,7 @@ class ShareMember:
                 elif self.is_calm or dice > 0.08:
                     await self._round()
                     if self._rests and not self.is_calm:
-                        await asyncio.sleep(REST_S)  # it has said that it needs more time
+                        await asyncio.sleep(REST_S)  # it has renewed its locks, as if its work took longer
                     self._rests = False
                 elif dice < 0.025:
                     await self._die()
@@ -279,13 +278,13 @@ class ShareMember:
                 await pause(self._chance)
 
     def _reopen(self) -> None:
-        """Come back to a leader with a new session, which keeps what the one before holds."""
+        """Open a new session with some leader, which keeps the records of the session before."""
         if self._sessions:
             session = self._sessions[self._chance.choice(sorted(self._sessions))]
             session.begin_anew()
 
     async def _round(self) -> None:
-        """Something with each leader."""
+        """Send something to each leader."""
         by_leader: dict[Endpoint, set[TopicPartition]] = {endpoint: set() for endpoint in self._sessions}
         for partition in sorted(self.assigned):
             try:
@@ -304,7 +303,7 @@ class ShareMember:
                 self._lose(endpoint, session, error)
 
     def _lose(self, endpoint: Endpoint, session: Session, error: KafkaError) -> None:
-        """Of a session nobody knows where it is; it begins anew, or is given up with what it has."""
+        """Start a session again whose state is unknown, or give it up with its records."""
         for partition in session.partitions | self.assigned:
             self._client.forget_leader(partition)
         session.begin_anew()
@@ -327,10 +326,10 @@ class ShareMember:
         else:
             await self._acknowledge(endpoint, session, self._said(session))
 
-    # ---- what it says
+    # ---- acknowledgements
 
     def _said(self, session: Session) -> Said:
-        """Some words on some of what it has, which it has no more then."""
+        """Choose acknowledgements for some of the member's records, which it then has no more."""
         chance, said = self._chance, Said()
         has_renewals = not self.is_calm and chance.random() < 0.15
         self._rests = has_renewals
@@ -347,7 +346,7 @@ class ShareMember:
                     kept.append((first, last, there))
                     types = [RENEW] * (last - first + 1)
                 elif kind == GAP or len(there) <= last - first:
-                    # A mixture; and what has no record is said to be a gap.
+                    # A mixture of types; an offset without a record is acknowledged as a gap.
                     kinds = (ACCEPT,) if self.is_calm else (ACCEPT, RELEASE, REJECT)
                     types = [chance.choice(kinds) if at in there else GAP for at in range(first, last + 1)]
                 else:
@@ -363,7 +362,7 @@ class ShareMember:
         return said
 
     def _stray(self, session: Session, said: Said) -> None:
-        """And one on what somebody else has."""
+        """Add an acknowledgement of a record that another member holds."""
         partition = self._chance.choice([None, *sorted(session.partitions - said.keys())])
         others = [] if partition is None else self._history.given_to_others(self.member_id, partition)
         if partition is not None and others:
@@ -387,7 +386,7 @@ class ShareMember:
         sent_s: float,
         generation: int,
     ) -> None:
-        """What was accepted or rejected, and answered, nobody is given any more; what was renewed is held."""
+        """Check an answer: accepted and rejected records are finished, renewed ones are locked again."""
         if code:
             self._client.forget_leader(partition)
             return
@@ -397,8 +396,8 @@ class ShareMember:
                     self._history.answered += 1
                     if not self._invariants.is_done(partition, offset):
                         raise SimulationError(
-                            f"{self.member_id} was told that {offset} of {partition} is done with,"
-                            " and no leader has heard so from the coordinator"
+                            f"{self.member_id} received that {offset} of {partition} is finished,"
+                            " which the coordinator has not confirmed to any leader"
                         )
                     if kind == REJECT and self._traits.has_letters:
                         self._history.rejected(partition, offset, generation)
@@ -456,11 +455,11 @@ class ShareMember:
                 )
 
     async def _repeat(self, endpoint: Endpoint, old: ShareAcknowledgeRequest) -> None:
-        """What was answered before comes once more, as from a client that has slept."""
+        """Send an answered request again, as from a client that has slept; it must be rejected."""
         answer = await self._client.ask(endpoint, old, ShareAcknowledgeResponse, max_version=VERSION)
         if not answer.error_code:
             raise SimulationError(
-                f"{endpoint[0]} takes epoch {old.share_session_epoch} of {old.member_id}'s session again"
+                f"{endpoint[0]} accepts epoch {old.share_session_epoch} of {old.member_id}'s session again"
             )
         if answer.error_code not in OVER:
             check(answer.error_code, answer.error_message)
@@ -478,7 +477,7 @@ class ShareMember:
         except KafkaError as error:
             self._workload.judge(error)
 
-    # ---- what it is given
+    # ---- fetches
 
     async def _fetch(
         self,

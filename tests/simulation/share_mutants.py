@@ -1,8 +1,6 @@
-"""Rules of share groups taken out one at a time: of leaders, sessions, share coordinators and the group, of
-dead letters, of waits and of resets.
+"""Mutants of share groups: of leaders, sessions, coordinators, the group, dead letters, waits and resets.
 
-As in `mutants`: whole clusters with a share group, looked for by what its members were told and its leaders
-did.
+Like those of `mutants`, they run in whole clusters, with a share group whose members and leaders are checked.
 """
 
 from collections.abc import Callable
@@ -65,7 +63,7 @@ SHARE_MUTANTS: list[Mutant] = []
 
 
 def mutant(options: Options, *first: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """Enter a mutant into the list; the seeds `first` have found it, and are tried first."""
+    """Add a mutant to the list; the seeds `first` have detected it and are tried first."""
 
     def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
         run = partial(run_seed, options=options)
@@ -76,7 +74,7 @@ def mutant(options: Options, *first: int) -> Callable[[Callable[[Patch], None]],
 
 
 def story_mutant(story: Story) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """The same, looked for in one story."""
+    """Add a mutant that a scenario must detect."""
 
     def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
         SHARE_MUTANTS.append(Mutant(plant=plant, run=partial(_play, story), seeds=range(MAX_SEEDS)))

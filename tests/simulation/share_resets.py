@@ -1,7 +1,7 @@
-"""Somebody sends the members of a share group away, and alters or deletes its offsets, or the whole group.
+"""An administrator that sends the members of a share group away and resets the group.
 
-A request that nobody has answered may be carried out later, or not at all: the partition is in doubt then, as
-`ShareHistory` and `ShareInvariants` are told.
+It alters or deletes the group's offsets, or deletes the group. A request without an answer may take effect
+later, or never: the partition is then in doubt for `ShareHistory` and `ShareInvariants`.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from tests.simulation.workload import Workload
 
 PAUSE_S: Final = 1.0
 TRY_S: Final = 0.1
-PATIENCE_S: Final = 6.0  # the members of whom nothing is heard are forgotten after 3 s
-# Answers after which it is sure that nothing was done.
+PATIENCE_S: Final = 6.0  # silent members are removed after 3 s
+# Errors that prove that nothing was done.
 REFUSED: Final = {
     ErrorCode.NON_EMPTY_GROUP,
     ErrorCode.GROUP_ID_NOT_FOUND,
@@ -29,7 +29,7 @@ REFUSED: Final = {
 
 
 class Reset(NamedTuple):
-    """What is asked for: where the group starts then in these partitions, at the earliest."""
+    """A reset of the group in some partitions, with the earliest start offset that may follow."""
 
     name: str
     partitions: Sequence[TopicPartition]
@@ -38,7 +38,7 @@ class Reset(NamedTuple):
 
 
 class ShareResetter:
-    """Works until all is calm."""
+    """A client that resets the group again and again until the faults end."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class ShareResetter:
         partitions: Sequence[TopicPartition],
         members: Sequence[ShareMember],
     ) -> None:
-        self.done = 0  # that were answered
+        self.done = 0  # resets that were answered
         self._workload = workload
         self._history = history
         self._invariants = invariants
@@ -63,7 +63,7 @@ class ShareResetter:
         while not workload.is_calm and not workload.stopping:
             await pause(self._chance, PAUSE_S)
             await self._send_away(self._some_reset())
-        # Once more when all is well: whatever happened before, this holds.
+        # Perhaps once more after all faults, as the checks hold whatever happened before.
         if self._chance.random() < 0.5:
             await self._send_away(self._some_reset())
         self._client.close()

@@ -1,5 +1,7 @@
-"""States of share-partitions, written through the persister of each node, outlive the coordinators that keep
-them: what was answered is there, whoever is killed, and nobody writes any more who was fenced.
+"""Scenarios of share-partition states, which each node writes and reads through its persister.
+
+States survive their coordinators: an answered write is found after any failure, and a fenced leader cannot
+write.
 """
 
 import asyncio
@@ -37,7 +39,7 @@ WRITES: Final = 25
 
 
 async def states_outlive_their_coordinators(simulation: Simulation) -> None:
-    """Every node writes for some groups while nodes are killed and lose their power, one after the other."""
+    """Each node writes states of some groups while nodes are killed or lose power, one after the other."""
     chance = random.Random(f"share states {simulation.world.seed}")
     [topic_id, *_] = _topic_ids(simulation)
     writers = [
@@ -72,7 +74,7 @@ async def states_outlive_their_coordinators(simulation: Simulation) -> None:
 
 
 async def who_was_fenced_writes_no_more(simulation: Simulation) -> None:
-    """A leader reads by one node; one of before writes by another, also after the coordinator fell."""
+    """An older leader writes through another node, also after a restart of the coordinator, and is fenced."""
     [topic_id, *_] = _topic_ids(simulation)
     key = SharePartitionKey("g", topic_id, 0)
     first, second, third = simulation.world.nodes
@@ -101,7 +103,7 @@ STORIES: Final = (states_outlive_their_coordinators, who_was_fenced_writes_no_mo
 
 
 class _Writer:
-    """The leader of a share-partition, which moves from node to node: records are acknowledged one by one."""
+    """The leader of a share-partition, which moves between nodes and acknowledges records one by one."""
 
     def __init__(self, simulation: Simulation, key: SharePartitionKey, chance: random.Random) -> None:
         self.key = key
@@ -123,7 +125,7 @@ class _Writer:
             await asyncio.sleep(self._chance.random())
 
     async def _done(self, request: StateRequest) -> None:
-        """Ask by any node until it is done."""
+        """Send a request through random nodes until it succeeds."""
         while True:
             node = self._chance.choice(self._simulation.world.nodes)
             if node.is_serving:
@@ -131,7 +133,7 @@ class _Writer:
                 if answers and answers[0].error is ErrorCode.NONE:
                     return
                 if answers and answers[0].error is ErrorCode.INVALID_REQUEST:
-                    raise SimulationError(f"what was there is gone: {answers[0]}")
+                    raise SimulationError(f"a state is lost: {answers[0]}")
             await asyncio.sleep(0.2)
 
     def judge(self, read: StateRead) -> None:
@@ -147,7 +149,7 @@ class _Writer:
 
 
 async def _asked(simulation: Simulation, node: VirtualNode, requests: Sequence[StateRequest]) -> list[object]:
-    """What the persister of a node answers; nothing if the node dies meanwhile."""
+    """Return the answers of a node's persister, none if the node dies meanwhile."""
     assert node.broker is not None and node.process is not None
     persister = node.broker.services.share_persister
     task = simulation.world.spawn(node.process, _ask(persister, requests))

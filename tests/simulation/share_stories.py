@@ -1,4 +1,4 @@
-"""Share groups in the order of a story: who may not write any more, and a node that loses its disk."""
+"""Scenarios of share groups: late writes of old leaders, reset groups, compaction, and a lost disk."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -59,17 +59,17 @@ from tests.simulation.world import START_MS, VirtualNode
 
 GROUP: Final = "reset"
 LIMIT_S: Final = 20.0
-STORY_S: Final = 15.0  # from the beginning of the run
-LONG_S: Final = 60.0  # of a client that waits for an answer as long as a coordinator may be looked for
+STORY_S: Final = 15.0  # from the start of the run
+LONG_S: Final = 60.0  # the timeout of a client, as long as the search for a coordinator may take
 OPTIONS: Final = Options(
     cleans=True, settings=share_workload.SETTINGS | {"group.share.delivery.count.limit": "10"}
 )
 
 
 async def who_was_reset_writes_no_more(simulation: Simulation) -> None:
-    """A member that the group has forgotten holds records on, while the group is given another start.
+    """A member that was removed from the group still holds records when the group's offsets are reset.
 
-    What it says of them then is of another state, and is not written into the new one.
+    Its acknowledgements then belong to the old state, and must not be written to the new one.
     """
     workload = simulation.workload
     add_producer(workload, "p", [FIRST], pause_s=0.05)
@@ -84,13 +84,13 @@ async def who_was_reset_writes_no_more(simulation: Simulation) -> None:
     await next_one.do(next_one.join())
     code = await forgotten.do(forgotten.say(held, ACCEPT))
     if not code:
-        raise SimulationError("a word on records of before was taken, when the group had another start")
+        raise SimulationError("an acknowledgement of records before the reset was accepted")
     await next_one.do(next_one.until_accepted(held))
     await the_end(simulation)
 
 
 async def a_word_that_comes_late_is_of_no_leader(simulation: Simulation) -> None:
-    """A leader asks for a write, which is on its way until another leads and has given the records again."""
+    """A leader's write is under way until another broker leads and has delivered the records again."""
     world, network = simulation.world, simulation.world.network
     add_producer(simulation.workload, "p", [FIRST], pause_s=0.05)
     group, leader, coordinator = await _group(simulation, is_on_leader=False)
@@ -111,13 +111,13 @@ async def a_word_that_comes_late_is_of_no_leader(simulation: Simulation) -> None
     await _no_word_is_taken(word)
 
     if given[0][0] != held[0][0]:
-        raise SimulationError(f"the second leader begins at {given}, and nobody is done with {held}")
+        raise SimulationError(f"the second leader starts at {given}, although {held} are not finished")
     await second.do(second.until_accepted(held, given))
     await the_end(simulation)
 
 
 async def a_coordinator_that_is_alone_promises_nothing(simulation: Simulation) -> None:
-    """It leads the records, too, and clients see it: what it is told there nobody else will know."""
+    """An isolated coordinator, which also leads the partition, must not confirm what no other node knows."""
     world, network = simulation.world, simulation.world.network
     add_producer(simulation.workload, "p", [FIRST], pause_s=0.05)
     group, leader, _ = await _group(simulation, is_on_leader=True)
@@ -140,7 +140,7 @@ async def a_coordinator_that_is_alone_promises_nothing(simulation: Simulation) -
 
 
 async def what_was_compacted_is_given_to_nobody(simulation: Simulation) -> None:
-    """A member gives records back, and then the log has only the newest of each key."""
+    """A member releases records, and then the log keeps only the newest of each key."""
     world, client = simulation.world, simulation.admin_client
     world.compacted |= {FIRST.topic}
     await _begin_at_the_start(simulation, GROUP)
@@ -161,18 +161,18 @@ async def what_was_compacted_is_given_to_nobody(simulation: Simulation) -> None:
         given = await member.do(member.fetch())
         if given:
             await member.do(member.say(given, ACCEPT))
-        _check_time(simulation, f"the group stands at {start} of a compacted log")
+        _check_time(simulation, f"the group is still at {start} of a compacted log")
         await asyncio.sleep(0.1)
 
     content = await world.spawn(
         simulation.admin, simulation.workload.read_to_end(client, world.chance, FIRST, limit_s=LIMIT_S)
     )
     if not set(member.values) <= set(content.values):
-        raise SimulationError(f"{sorted(member.values)} were given, the log has {sorted(content.values)}")
+        raise SimulationError(f"{sorted(member.values)} were delivered, the log has {sorted(content.values)}")
 
 
 async def a_node_loses_its_disk(simulation: Simulation) -> None:
-    """With the states of share-partitions and with records; others have both."""
+    """The disk has share-partition states and records; other nodes have both."""
     add_producer(simulation.workload, "p", simulation.partitions, pause_s=0.1)
     await simulation.add_workers()
     await asyncio.sleep(4)
@@ -190,19 +190,19 @@ async def a_node_loses_its_disk(simulation: Simulation) -> None:
 
 
 class _Member:
-    """A member that does what the story says, and tries again whatever it is told."""
+    """A member that acts as the scenario says, and retries after errors."""
 
     def __init__(self, workload: Workload, name: str, group: str) -> None:
         self._workload = workload
         self._name = name
         self._group = group
         self._client, _, self.process = workload.client(name)
-        self.values: dict[int, bytes] = {}  # that it was given
+        self.values: dict[int, bytes] = {}  # of the records that it received
         self._topic_id = b""
         self._session_epoch = 0
 
     async def do(self, work: Any) -> Any:
-        """Carry something out on this member's host."""
+        """Run some work on this member's host."""
         return await self._workload.world.spawn(self.process, work)
 
     async def join(self) -> None:
@@ -231,7 +231,7 @@ class _Member:
             await asyncio.sleep(0.2)
 
     async def fetch(self) -> list[tuple[int, int]]:
-        """What it is given of the first partition."""
+        """Acquire records of the first partition and return their ranges of offsets."""
         request = ShareFetchRequest(
             group_id=self._group,
             member_id=self._name,
@@ -267,7 +267,7 @@ class _Member:
     async def say(
         self, held: list[tuple[int, int]], kind: int, *, timeout_s: float = REQUEST_TIMEOUT_S
     ) -> int:
-        """One word on all that it holds; the error, 0 if there is none."""
+        """Acknowledge all given records with one type; return the error code, 0 if there is none."""
         request = ShareAcknowledgeRequest(
             group_id=self._group,
             member_id=self._name,
@@ -299,27 +299,27 @@ class _Member:
     async def until_given(self) -> list[tuple[int, int]]:
         deadline_s = self._workload.world.loop.now_s + LIMIT_S
         while not (held := await self.fetch()):
-            self._check_time(deadline_s, "is given nothing")
+            self._check_time(deadline_s, "receives nothing")
         return held
 
     async def hold_until(self, held: list[tuple[int, int]], done: Callable[[], Any]) -> None:
-        """Renew the locks until something has happened."""
+        """Renew the locks until `done` returns True."""
         deadline_s = self._workload.world.loop.now_s + LIMIT_S
         while not await done():
-            self._check_time(deadline_s, "waits in vain")
+            self._check_time(deadline_s, "waits too long")
             code = await self.say(held, RENEW)
             if code:
-                raise SimulationError(f"{self._name} renews its locks in time, and is told {ErrorCode(code)}")
+                raise SimulationError(f"{self._name} renews its locks in time: {ErrorCode(code)}")
             await asyncio.sleep(0.3)
 
     async def until_accepted(
         self, wanted: list[tuple[int, int]], given: list[tuple[int, int]] | None = None
     ) -> None:
-        """It accepts what it was given, and whatever it is given then, until these were taken."""
+        """Accept the given records, and all that are acquired later, until the wanted ones are accepted."""
         left = {offset for first, last in wanted for offset in range(first, last + 1)}
         deadline_s = self._workload.world.loop.now_s + LIMIT_S
         while left:
-            self._check_time(deadline_s, f"is not given {sorted(left)[:9]}")
+            self._check_time(deadline_s, f"does not receive {sorted(left)[:9]}")
             given = given or await self.fetch()
             try:
                 if given and not await self.say(given, ACCEPT):
@@ -342,9 +342,12 @@ async def _begin_at_the_start(simulation: Simulation, group: str) -> None:
 
 
 async def _group(simulation: Simulation, *, is_on_leader: bool) -> tuple[str, VirtualNode, VirtualNode]:
-    """A group whose share coordinator is, or is not, on the leader of the first partition; and both nodes."""
+    """Return a group, the leader of the first partition, and the share coordinator of the group.
+
+    The two are the same node if `is_on_leader`, else different ones.
+    """
     probe = _Member(simulation.workload, "probe", "probe")
-    await probe.do(probe.join())  # so that the logs of the states are there
+    await probe.do(probe.join())  # creates the topic of the states
     leader = next(node for node, one in replicas_of(simulation.world, FIRST) if one.is_leader)
     assert leader.broker is not None
     services = leader.broker.services
@@ -355,7 +358,7 @@ async def _group(simulation: Simulation, *, is_on_leader: bool) -> tuple[str, Vi
         if (coordinator == leader.node_id) == is_on_leader:
             await _begin_at_the_start(simulation, key.group)
             return key.group, leader, simulation.world.nodes[coordinator]
-    raise SimulationError("no log of states is where the story needs it: take another seed")
+    raise SimulationError("no share coordinator is on the required node: use another seed")
 
 
 async def _until_led_by(simulation: Simulation, node: VirtualNode) -> None:
@@ -373,12 +376,12 @@ async def _until_led_by(simulation: Simulation, node: VirtualNode) -> None:
 
     while not any(one is node and replica.is_leader for one, replica in replicas_of(world, FIRST)):
         if world.loop.now_s > deadline_s:
-            raise SimulationError(f"{node.host.name} does not come to lead {FIRST}")
+            raise SimulationError(f"{node.host.name} does not become the leader of {FIRST}")
         await world.spawn(simulation.admin, move())
 
 
 async def _write(simulation: Simulation, keys: Sequence[bytes]) -> None:
-    """A record of each key, in a batch of its own."""
+    """Produce a record of each key, in a batch of its own."""
     client, world = simulation.admin_client, simulation.world
     for key in keys:
         simulation.history.attempt(FIRST, [key])
@@ -412,7 +415,7 @@ def _batch_count(simulation: Simulation) -> int:
 
 
 def _start_offset(simulation: Simulation) -> int:
-    """Where the group is, as its leader has it."""
+    """Return the start offset of the group in the memory of its leader."""
     node, partition = _leading_replica(simulation)
     assert node.broker is not None
     key = SharePartitionKey(GROUP, partition.topic_id, FIRST.partition)
@@ -437,11 +440,11 @@ async def _no_word_is_taken(word: "asyncio.Task[int]") -> None:
     except KafkaError:
         return
     if not code:
-        raise SimulationError("a word was taken that nobody else can know of")
+        raise SimulationError("an acknowledgement was accepted that no other node can know")
 
 
 async def _reset(client: SimClient) -> bool:
-    """Whether the group could be given the start of the partition: it has no members any more."""
+    """Reset the group to the start of the partition; return False as long as it has members."""
     part = AlterShareGroupOffsetsRequestPartition(partition_index=FIRST.partition, start_offset=0)
     topic = AlterShareGroupOffsetsRequestTopic(topic_name=FIRST.topic, partitions=[part])
     request = AlterShareGroupOffsetsRequest(group_id=GROUP, topics=[topic])

@@ -1,7 +1,7 @@
 """Traits of a share group in some runs: dead letters, back-off, delayed delivery, resets, long waits.
 
-A seed picks some of those that a run may have, and their numbers, by a chance of its own: so runs without
-them are the same as ever.
+A seed picks some of the traits that a run may have, with their numbers, from a random generator of its own,
+so that runs without traits stay as they were.
 """
 
 import random
@@ -14,7 +14,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 
 LETTERS, BACKOFF, DELAYS, RESETS, WAITS = "letters", "backoff", "delays", "resets", "waits"
 TRAITS: Final = (LETTERS, BACKOFF, DELAYS, RESETS, WAITS)
-# Of fetches; the long one is longer than a lock lasts.
+# Of fetches; the long one exceeds the duration of a record lock.
 WAIT_MS: Final = 250
 LONG_WAIT_MS: Final = 1_500
 LETTER_TOPIC: Final = "dlq.workers"
@@ -25,7 +25,7 @@ DELAYED_TOPICS: Final = frozenset({"a"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """Of one run."""
+    """The traits of one run."""
 
     has_letters: bool = False
     copies_records: bool = False
@@ -38,7 +38,7 @@ class Traits:
     fetch_wait_ms: int = WAIT_MS
 
     def group_configs(self) -> dict[str, str]:
-        """What is set for the group."""
+        """Return the configs of the group."""
         configs: dict[str, str] = {}
         if self.has_letters:
             configs["errors.deadletterqueue.topic.name"] = LETTER_TOPIC
@@ -49,7 +49,7 @@ class Traits:
         return configs
 
     def topic_configs(self, topic: str) -> dict[str, str]:
-        """What is set for a topic when it is made."""
+        """Return the configs with which a topic is created."""
         if topic == LETTER_TOPIC:
             return {"errors.deadletterqueue.group.enable": "true"}
         if not self.delays or topic not in DELAYED_TOPICS:
@@ -61,7 +61,7 @@ class Traits:
         }
 
     def headers(self, partition: TopicPartition, chance: random.Random, now_ms: int) -> Headers:
-        """Those of a new record: some say when they are due."""
+        """Return the headers of a new record, some of which delay its delivery."""
         if not self.delays or partition.topic not in DELAYED_TOPICS or chance.random() < 0.6:
             return ()
         delay_ms = chance.choice(DELAYS_MS)
@@ -70,7 +70,7 @@ class Traits:
         return ((DELIVER_AT, (now_ms + delay_ms).to_bytes(8, "big")),)
 
     def due_ms(self, partition: TopicPartition, record: Record) -> int:
-        """The time of the wall clock before which nobody may be given a record."""
+        """Return the wall-clock time (ms) before which no member may acquire the record."""
         if not self.delays or partition.topic not in DELAYED_TOPICS:
             return 0
         told = dict(record.headers)
@@ -80,7 +80,7 @@ class Traits:
         return record.timestamp + (self.default_delay_ms if after is None else int(after))
 
     def wait_ms(self, delivery_count: int) -> int:
-        """How long a record waits after a delivery in vain: doubled each time."""
+        """Return the back-off after an unsuccessful delivery, which doubles each time."""
         if not self.backoff_ms:
             return 0
         wait_ms = self.backoff_ms
@@ -90,11 +90,12 @@ class Traits:
 
 
 def traits_of(seed: int, names: Sequence[str]) -> Traits:
-    """Pick some of what a run may have, one at least if there is any."""
+    """Pick some of the named traits, at least one if there are any."""
     if not names:
         return Traits()
     chance = random.Random(f"traits {seed}")
-    # Waits have a chance of their own, so that all else of a seed is as it was before there were any.
+    # Long waits have random numbers of their own, so that the rest of a seed is as it was before this trait
+    # existed.
     others = [name for name in names if name != WAITS]
     picked = {name for name in others if chance.random() < 0.5}
     if others and not picked:

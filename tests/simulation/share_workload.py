@@ -1,7 +1,7 @@
-"""A share group while the cluster suffers: its members, a client that looks where it is, and its end.
+"""A share group under faults: its members, a client that describes its offsets, and the checks at the end.
 
-When all is well again the members share all partitions, and the coordinator knows no others. They accept all
-that is left, until the leaders have nothing more for them; then every record has come to an end.
+After recovery the members share all partitions, and the coordinator knows no other members. They accept all
+records that are left, until the leaders have no more for them; then each record must be accepted or archived.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ DELIVERY_LIMITS: Final = ("2", "3", "5")
 STATE_PARTITIONS: Final = 2
 LOOK_S: Final = 0.3
 PROBE_MS: Final = 4_000  # longer than any other delay
-LETTERS_S: Final = 40.0  # a write is tried again after up to 30 s
+LETTERS_S: Final = 40.0  # a write of dead letters is retried after up to 30 s
 SETTINGS: Final = {
     "group.share.min.session.timeout.ms": "1000",
     "group.share.session.timeout.ms": "3000",
@@ -62,7 +62,7 @@ SETTINGS: Final = {
     "group.share.record.lock.duration.ms": str(LOCK_MS),
     "group.share.partition.max.record.locks": "100",
     "share.coordinator.state.topic.num.partitions": str(STATE_PARTITIONS),
-    # So that there are many snapshots, and logs are cut off behind them.
+    # Small numbers, so that there are many snapshots, and the log before them is pruned.
     "share.coordinator.snapshot.update.records.per.snapshot": "3",
     "share.coordinator.state.topic.prune.interval.ms": "700",
     "share.coordinator.cold.partition.snapshot.interval.ms": "1500",
@@ -71,7 +71,7 @@ STATES: Final = tuple(TopicPartition(SHARE_STATE_TOPIC, index) for index in rang
 
 
 def settings(chance: random.Random, replicas: int) -> dict[str, str]:
-    """What is set on all nodes where there is a share group."""
+    """Return the settings of all nodes where there is a share group."""
     return {
         **SETTINGS,
         "group.share.delivery.count.limit": chance.choice(DELIVERY_LIMITS),
@@ -81,7 +81,7 @@ def settings(chance: random.Random, replicas: int) -> dict[str, str]:
 
 
 class ShareWorkload:
-    """One share group of a run. It sees only committed records where there are transactions."""
+    """One share group of a run, which reads only committed records where there are transactions."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class ShareWorkload:
         )
 
     async def begin(self, client: SimClient, workers: int, *, limit_s: float) -> None:
-        """Say what the group obeys, and let it have members."""
+        """Configure the group and start its members."""
         isolation = "read_committed" if self._txn_partitions else "read_uncommitted"
         configs = {"share.auto.offset.reset": "earliest", "share.isolation.level": isolation}
         configs |= self.traits.group_configs()
@@ -124,7 +124,7 @@ class ShareWorkload:
                 await pause(self._world.chance)
         while self.traits != Traits() and not self._is_known(configs):
             if self._world.loop.now_s > deadline_s:
-                raise SimulationError(f"not all nodes know how {GROUP} is configured")
+                raise SimulationError(f"not all nodes know the configs of {GROUP}")
             await asyncio.sleep(0.05)
         topics = sorted({partition.topic for partition in self.partitions})
         chance = random.Random(f"share {self._world.seed}")
@@ -148,7 +148,7 @@ class ShareWorkload:
             )
 
     def _is_known(self, configs: Mapping[str, str]) -> bool:
-        """Whether all nodes know what the group obeys: faults may begin."""
+        """Return True if all nodes know the configs of the group, after which faults may begin."""
         return all(
             node.broker is not None
             and dict(node.broker.quorum_services.image.configs.group(GROUP)) == configs
@@ -189,10 +189,10 @@ class ShareWorkload:
                 if not one.error_code and partition in before:
                     self.history.start_offset(partition, one.start_offset, at_least=before[partition])
 
-    # ---- the end
+    # ---- end
 
     async def wait_until_agreed(self, client: SimClient, *, limit_s: float) -> None:
-        """All is mended: the members, and nobody else, share all partitions as the coordinator says."""
+        """Wait until members and coordinator agree on an assignment of all partitions to these members."""
         for member in self.members:
             member.is_calm = True
         deadline_s = self._world.loop.now_s + limit_s
@@ -212,7 +212,7 @@ class ShareWorkload:
             check(group.error_code, group.error_message)
         except KafkaError as error:
             client.forget_coordinator(GROUP)
-            return f"{GROUP} is not described: {error}"
+            return f"{GROUP} cannot be described: {error}"
         found = {
             member.member_id: sorted(
                 TopicPartition(topic.topic_name, number)
@@ -228,7 +228,7 @@ class ShareWorkload:
         return None
 
     async def probe(self, client: SimClient, *, limit_s: float) -> None:
-        """A record that is not due for long holds up nobody: one behind it is done with before."""
+        """Check that a record with a long delay does not hold up the records behind it."""
         if not self.traits.delays:
             return
         partitions = [one for one in self.partitions if one.topic in DELAYED_TOPICS]
@@ -236,11 +236,11 @@ class ShareWorkload:
         behind = {one: await self._produce_probe(client, one, limit_s) for one in partitions}
         while left := [one for one, offset in behind.items() if not self.history.has_ended(one, offset)]:
             if self._world.loop.now_s >= due_s:
-                raise SimulationError(f"{GROUP} is not given what lies behind a delayed record of {left}")
+                raise SimulationError(f"{GROUP} does not receive the records behind a delayed one of {left}")
             await asyncio.sleep(0.05)
 
     async def _produce_probe(self, client: SimClient, partition: TopicPartition, limit_s: float) -> int:
-        """A record that is due much later, and behind it one that is due at once; return its offset."""
+        """Produce a record that is due much later and one that is due now; return the second one's offset."""
         deadline_s = self._world.loop.now_s + limit_s
         offset = -1
         delays_ms = [PROBE_MS, 0]
@@ -267,30 +267,30 @@ class ShareWorkload:
                     break
             except KafkaError as error:
                 if self._world.loop.now_s > deadline_s:
-                    raise SimulationError(f"{partition} takes nothing when all is well: {error}") from error
+                    raise SimulationError(f"{partition} accepts no records: {error}") from error
                 client.forget_leader(partition)
                 await pause(self._world.chance)
         return offset
 
     async def drain(self, *, limit_s: float) -> None:
-        """Nothing is written any more: let the members accept all that is left, and stop."""
+        """Let the members accept all records that are left, and stop them; nothing is produced any more."""
         deadline_s = self._world.loop.now_s + limit_s + (LETTERS_S if self.traits.has_letters else 0)
         while (rest := self._rest()) or not all(member.has_nothing for member in self.members):
             if self._world.loop.now_s > deadline_s:
-                raise SimulationError(f"{GROUP} does not come to the end of {rest}")
+                raise SimulationError(f"{GROUP} does not finish {rest}")
             await asyncio.sleep(0.05)
         for member in self.members:
             member.is_stopped = True
         tasks = [task for member in self.members for task in member.tasks]
         while not all(task.done() for task in tasks):
             if self._world.loop.now_s > deadline_s:
-                raise SimulationError(f"a member of {GROUP} does not end when all is well")
+                raise SimulationError(f"a member of {GROUP} does not end after recovery")
             await asyncio.sleep(0.05)
         for task in tasks:
             task.result()
 
     def _rest(self) -> dict[TopicPartition, tuple[int, int]]:
-        """Where the group is in partitions that it has not read to their end, and where these ends are."""
+        """Return start offset and log end offset of the partitions that the group has not finished."""
         rest = {}
         for partition in self.partitions:
             for node, replica in replicas_of(self._world, partition):
@@ -303,7 +303,7 @@ class ShareWorkload:
     async def judge(
         self, client: SimClient, contents: Mapping[TopicPartition, Mapping[int, bytes]], *, limit_s: float
     ) -> None:
-        """Compare with what the group could see when all is at rest."""
+        """Compare with the records that the group could see, when the cluster is at rest."""
         for partition in self.partitions:
             self.history.check_end(partition, contents[partition])
         letters = [

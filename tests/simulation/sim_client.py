@@ -1,7 +1,7 @@
-"""A client of the simulated cluster: finds leaders, sends requests, and tells errors apart.
+"""A client of the simulated cluster: it finds leaders, sends requests and raises their errors.
 
-It is built on the shipped `PeerClient`, knows nothing that a client outside could not know, and never gives
-up: what a request ended with is for its caller to judge.
+It is built on the `PeerClient` of the product and uses only the protocol. It does not retry: the caller
+decides what to do about an error.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ R = TypeVar("R")
 
 
 class Fetched(NamedTuple):
-    """What a fetch brought of one partition."""
+    """The result of a fetch of one partition."""
 
     records: list[Record]
     high_watermark: int
@@ -61,7 +61,7 @@ class Fetched(NamedTuple):
 
 
 class SimClient:
-    """Asks whichever node it finds; every request may raise KafkaError."""
+    """A client that finds leaders and coordinators by asking any node; each request may raise KafkaError."""
 
     def __init__(self, bootstrap: Sequence[tuple[str, int]], chance: random.Random) -> None:
         self._bootstrap = list(bootstrap)
@@ -77,7 +77,7 @@ class SimClient:
             connection.abort()
 
     async def connect(self, endpoint: tuple[str, int]) -> PeerClient:
-        """The connection to a node: requests over it are carried out in their order."""
+        """Return the connection to a node, which handles the requests of one connection in order."""
         connection = self._connections.get(endpoint)
         if connection is None or not connection.is_open:
             connection = await self.new_connection(endpoint)
@@ -89,17 +89,17 @@ class SimClient:
         return connection
 
     async def new_connection(self, endpoint: tuple[str, int]) -> PeerClient:
-        """One that the caller looks after."""
+        """Open a connection that the caller closes."""
         return await PeerClient.connect(*endpoint, client_id="sim", timeout_s=REQUEST_TIMEOUT_S)
 
     def drop_connection(self, endpoint: tuple[str, int]) -> None:
-        """The next request to this node goes over a new connection; what is on the way is not called back."""
+        """Use a new connection for the next request to this node; requests under way stay on the old one."""
         connection = self._connections.pop(endpoint, None)
         if connection is not None:
             self._given_up.append(connection)
 
     def end_connection(self, endpoint: tuple[str, int]) -> None:
-        """The node hears that nobody is at the other end any more."""
+        """Close the connection to a node, which notices it."""
         connection = self._connections.pop(endpoint, None)
         if connection is not None:
             connection.abort()
@@ -113,18 +113,18 @@ class SimClient:
         max_version: int | None = None,
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> R:
-        """One request to one node."""
+        """Send one request to one node and return its response."""
         connection = await self.connect(endpoint)
         return await connection.request(message, answer, timeout_s=timeout_s, max_version=max_version)
 
     def any_endpoint(self) -> tuple[str, int]:
-        """One of the nodes, by chance: the next try may ask another."""
+        """Return the address of a random node; the next attempt may use another."""
         return self._chance.choice(self._bootstrap)
 
     # ---- metadata ----------------------------------------------------------------------------------
 
     async def refresh(self, topics: Sequence[str]) -> MetadataResponse:
-        """Learn who leads what."""
+        """Request the metadata of topics and remember the leaders."""
         request = MetadataRequest(
             topics=[MetadataRequestTopic(name=name) for name in topics], allow_auto_topic_creation=False
         )
@@ -138,7 +138,7 @@ class SimClient:
         return response
 
     async def leader(self, topic_partition: TopicPartition) -> tuple[str, int]:
-        """Where the leader of a partition is said to be."""
+        """Return the address of a partition's leader according to the metadata."""
         if topic_partition not in self.leaders:
             await self.refresh([topic_partition.topic])
         leader = self.leaders.get(topic_partition, -1)
@@ -153,7 +153,7 @@ class SimClient:
     # ---- records -----------------------------------------------------------------------------------
 
     async def init_producer_id(self) -> tuple[int, int]:
-        """A new producer id and its epoch."""
+        """Return a new producer id and its epoch."""
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         response = await self.ask(self.any_endpoint(), request, InitProducerIdResponse)
         check(response.error_code)
@@ -168,7 +168,7 @@ class SimClient:
         max_bytes: int = 100_000,
         endpoint: tuple[str, int] | None = None,
     ) -> Fetched:
-        """What the leader (or the node at `endpoint`) has from `offset` on."""
+        """Fetch from `offset` on, from the leader or from the node at `endpoint`."""
         request = FetchRequest(
             max_wait_ms=max_wait_ms,
             min_bytes=1,
@@ -200,7 +200,7 @@ class SimClient:
         return Fetched(records, one.high_watermark, one.log_start_offset)
 
     async def list_offset(self, topic_partition: TopicPartition, timestamp: int) -> int:
-        """The offset at a timestamp or special place."""
+        """Return the offset of a timestamp, or of a special one such as EARLIEST."""
         request = ListOffsetsRequest(
             replica_id=-1,
             topics=[
@@ -220,7 +220,7 @@ class SimClient:
     # ---- groups ------------------------------------------------------------------------------------
 
     async def coordinator_of(self, name: str, *, key_type: int = 0) -> tuple[str, int]:
-        """Of a group, or with key type 1 of a transactional id."""
+        """Return the address of the coordinator of a group or, with key type 1, of a transactional id."""
         found = self._coordinator.get((key_type, name))
         if found is None:
             request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[name])
@@ -242,7 +242,7 @@ class SimClient:
         generation_id: int = -1,
         member_id: str = "",
     ) -> None:
-        """Commit an offset as a member, or as a consumer without a group membership does."""
+        """Commit an offset, as a member or as a consumer outside a group."""
         request = OffsetCommitRequest(
             group_id=group,
             generation_id_or_member_epoch=generation_id,
@@ -269,7 +269,7 @@ class SimClient:
         check(response.topics[0].partitions[0].error_code)
 
     async def committed(self, group: str, topic_partition: TopicPartition) -> int:
-        """The committed offset, -1 for none."""
+        """Return the committed offset, -1 if there is none."""
         request = OffsetFetchRequest(
             groups=[
                 OffsetFetchRequestGroup(
@@ -305,7 +305,10 @@ def produce_request(
     transactional_id: str | None = None,
     headers: Sequence[Headers] = (),
 ) -> ProduceRequest:
-    """One batch with acks=all, in a transaction if there is an id of one; `headers` are of each record."""
+    """Return a request with one batch and acks=all, transactional if an id is given.
+
+    `headers` has the headers of each record.
+    """
     batch = build_batch(
         [
             (None, value, now_ms, own)
@@ -330,18 +333,18 @@ def produce_request(
 
 
 def base_offset_of(response: ProduceResponse) -> int:
-    """Where the one batch of a request is; KafkaError if it was refused."""
+    """Return the base offset of a request's only batch; raise KafkaError if it was rejected."""
     one = response.responses[0].partition_responses[0]
     check(one.error_code, one.error_message)
     return one.base_offset
 
 
 def check(code: int, message: str | None = None) -> None:
-    """Raise what an answer says."""
+    """Raise KafkaError if a response has an error code."""
     if code:
         raise KafkaError(ErrorCode(code), message or "")
 
 
 async def pause(chance: random.Random, seconds: float = 0.1) -> None:
-    """Wait a little before the next try."""
+    """Wait a little before the next attempt."""
     await asyncio.sleep(seconds * (0.5 + chance.random()))

@@ -1,4 +1,4 @@
-"""One run: a cluster, its clients and its misfortune, made from a seed, and the judgement at the end."""
+"""One run: a cluster with its clients and faults, all made from a seed, and the checks at the end."""
 
 import asyncio
 import gc
@@ -44,46 +44,46 @@ from tests.simulation.workload import Workload
 from tests.simulation.world import CLIENT_PORT, CONTROLLER_PORT, VirtualNode, World, is_of_a_disk
 
 LIMIT_S: Final = 3_600.0
-RECOVERY_S: Final = 20.0  # within which a cluster without faults must be whole again: less than a time-out
+RECOVERY_S: Final = 20.0  # within which a cluster without faults must recover: shorter than a timeout
 SECRET: Final = "a secret of the simulation"
-# What a lone node cannot survive: there is nobody who has what its page cache forgot.
-# Internal topics have a segment a second, and nothing stays in them for long that need not.
+# Internal topics roll a segment each second, and the cleaner removes from them all that it may.
 CLEANING: Final = {
     "log.roll.ms": "1000",
     "log.cleaner.min.cleanable.ratio": "0.0",
     "log.cleaner.backoff.ms": "200",
     "log.cleaner.delete.retention.ms": "500",
 }
+# Faults that a lone node cannot survive: no other node has what its page cache lost.
 NEEDS_REPLICAS: Final = frozenset({"power", "power_at_disk_step"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a run is made of, besides its seed."""
+    """The parameters of a run, besides its seed."""
 
     nodes: int = 3
     voters: int = 3  # at most; the other nodes are brokers only
     replicas: int = 3  # at most
     in_sync: int = 2  # at least, for anything to be acknowledged
-    racks: int = 0  # in which the nodes lie by turns
-    seconds: float = 20.0  # of faults
+    racks: int = 0  # to which the nodes are assigned in turn
+    seconds: float = 20.0  # during which faults are injected
     kinds: tuple[str, ...] = KINDS
     settings: dict[str, str] = field(default_factory=dict)
     show: bool = False
     keep_trace: bool = False
-    consumers: int = 0  # members of a consumer group (KIP-848), besides those of a classic one
-    transactions: int = 0  # producers of transactions
-    two_phase: int = 0  # more of them, whose transactions outlive them (KIP-939)
-    copiers: int = 0  # that consume what these produce, and produce copies
+    consumers: int = 0  # members of a consumer group (KIP-848), besides the members of a classic group
+    transactions: int = 0  # transactional producers
+    two_phase: int = 0  # more of them, with two-phase commit: their transactions survive them (KIP-939)
+    copiers: int = 0  # clients that consume the transactions of these and produce copies in transactions
     workers: int = 0  # members of a share group
-    traits: tuple[str, ...] = ()  # that the share group may have, of `share_traits`; the seed picks some
-    cleans: bool = False  # the logs of the coordinators, all the while
-    may_lose: bool = False  # records, not metadata: whole clusters lose power, or elections are unclean
+    traits: tuple[str, ...] = ()  # of `share_traits`, which the share group may have; the seed picks some
+    cleans: bool = False  # the logs of the coordinators are compacted all the time
+    may_lose: bool = False  # records, not metadata: all hosts may lose power, and elections may be unclean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of it: `digest` is the same for the same seed."""
+    """The result of a run; `digest` is equal in all runs of a seed."""
 
     seed: int
     digest: int
@@ -99,7 +99,7 @@ class Outcome:
 
 
 class Simulation:
-    """The parts of one run, for those who want to look into it."""
+    """The parts of one run, which tests may access."""
 
     def __init__(self, seed: int, options: Options) -> None:
         self.options = options
@@ -135,21 +135,21 @@ class Simulation:
         self.consumers: list[ConsumerMember] = []
         self.consumer_history = ConsumerHistory("consumers", may_lose=options.may_lose)
         self.txn_history = TxnHistory()
-        self.txn_partitions: list[TopicPartition] = []  # that producers of transactions write to
+        self.txn_partitions: list[TopicPartition] = []  # to which transactional producers write
         self.copies: list[TopicPartition] = []
         self.copiers: list[txn_workload.Copier] = []
         self.copier_history = GroupHistory("copiers", may_lose=options.may_lose)
         self.share: ShareWorkload | None = None
         self.traits = traits_of(seed, options.traits)
         self.letter_partitions: list[TopicPartition] = []
-        assert not (options.workers and options.may_lose), "a share group's promises are about records"
+        assert not (options.workers and options.may_lose), "a share group must not lose records"
 
     def run(self) -> Outcome:
-        """Carry it out; SimulationError says what was wrong."""
+        """Run the seed with random faults; raise SimulationError if an invariant is broken."""
         return self._carry_out(self._main())
 
     def play(self, story: Callable[["Simulation"], Coroutine[Any, Any, None]]) -> Outcome:
-        """A story instead of chance: the cluster is up and has its topics when it begins."""
+        """Run a scenario instead of random faults; it starts when the cluster is up and has its topics."""
 
         async def main() -> None:
             await self._begin()
@@ -163,7 +163,7 @@ class Simulation:
         listener = _LogListener(self.world)
         root = logging.getLogger()
         level, handlers = root.level, root.handlers
-        root.handlers = [listener]  # what thousands of dying nodes complain of would bury a failure
+        root.handlers = [listener]  # the complaints of thousands of dying nodes would hide a failure
         root.setLevel(logging.INFO if self.options.show else logging.ERROR)
         gc_was_enabled = gc.isenabled()
         gc.disable()
@@ -238,7 +238,7 @@ class Simulation:
                 raise SimulationError("a node does not stop")
 
     def add_consumers(self, count: int) -> None:
-        """Members of the consumer group: one in four is static, one in four has an expression."""
+        """Add the members of the consumer group: one in four is static, one in four subscribes by a regex."""
         topics = sorted({partition.topic for partition in self.partitions})
         for number in range(count):
             self.consumers.append(
@@ -254,7 +254,7 @@ class Simulation:
             )
 
     def add_transactions(self) -> None:
-        """Their producers, copiers and readers."""
+        """Add transactional producers, copiers, and readers of both isolation levels."""
         options, history, workload = self.options, self.txn_history, self.workload
         if not options.transactions:
             return
@@ -279,7 +279,7 @@ class Simulation:
             )
 
     async def add_workers(self) -> None:
-        """The members of a share group, which has few partitions, so that several members share each."""
+        """Add the members of a share group, with few partitions, so that several members share each."""
         if not self.options.workers:
             return
         self.share = ShareWorkload(
@@ -295,13 +295,13 @@ class Simulation:
         await self.world.spawn(self.admin, begun)
 
     async def finish(self, *, limit_s: float) -> None:
-        """All is well: every client must come to an end."""
+        """Stop all clients after recovery; each must end within `limit_s`."""
         if self.share is not None:
             agreed = self.share.wait_until_agreed(self.admin_client, limit_s=limit_s)
             await self.world.spawn(self.admin, agreed)
         await self.workload.finish(limit_s=limit_s)
         if self.share is not None:
-            if self.traits.resets:  # after the last one members come back
+            if self.traits.resets:  # members return after the last reset
                 agreed = self.share.wait_until_agreed(self.admin_client, limit_s=limit_s)
                 await self.world.spawn(self.admin, agreed)
             await self.world.spawn(self.admin, self.share.probe(self.admin_client, limit_s=limit_s))
@@ -348,16 +348,16 @@ class Simulation:
                     if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
                         break
                     if self.world.loop.now_s > deadline_s:
-                        raise SimulationError(f"no topic can be made: {error}") from error
+                        raise SimulationError(f"no topic can be created: {error}") from error
                     await pause(chance)
             topic = self.history.admin.topics[name] = TopicHistory(Asked(partitions), is_made=True)
             topic.settings = {key: Asked(value) for key, value in configs.items()}
             made += [TopicPartition(name, index) for index in range(partitions)]
 
-    # ---- judgement -----------------------------------------------------------------------------------
+    # ---- checks --------------------------------------------------------------------------------------
 
     def is_whole(self) -> bool:
-        """Whether every node is up and every partition has all its replicas in sync, as all of them know."""
+        """Return True if all nodes are up with the same metadata, and all replicas are in sync."""
         nodes = self.world.nodes
         if not all(node.is_alive and node.is_serving and not node.process.is_paused for node in nodes):  # type: ignore[union-attr]
             return False
@@ -376,27 +376,27 @@ class Simulation:
         )
 
     async def wait_until_whole(self) -> None:
-        """All is mended: the cluster must be whole again before long."""
+        """Wait until the cluster has recovered, at most RECOVERY_S after all faults have ended."""
         deadline_s = self.world.loop.now_s + RECOVERY_S
         while not self.is_whole():
             await asyncio.sleep(0.1)
             for node in self.world.nodes:
-                if not node.is_alive:  # one that ended because of what its disk did before it was mended
+                if not node.is_alive:  # it ended because of a disk error before the disk was healed
                     node.start()
             if self.world.loop.now_s > deadline_s:
                 raise SimulationError(f"the cluster does not recover: {self._state()}")
 
     async def wait_until_joined(self) -> None:
-        """All is mended: every consumer must be a member of its group before long."""
+        """Wait until every member is in its group again, at most RECOVERY_S."""
         deadline_s = self.world.loop.now_s + RECOVERY_S
         while not all(member.is_joined for member in self.members):
             if self.world.loop.now_s > deadline_s:
-                raise SimulationError(f"not all {len(self.members)} members of the group come back")
+                raise SimulationError(f"not all {len(self.members)} members return to the group")
             await asyncio.sleep(0.05)
         await self.wait_until_shared()
 
     async def wait_until_shared(self) -> None:
-        """All is mended: the members of the consumer group share all partitions before long."""
+        """Wait until the members of the consumer group own all partitions, at most RECOVERY_S."""
         for consumer in self.consumers:
             consumer.is_calm = True
         deadline_s = self.world.loop.now_s + RECOVERY_S
@@ -442,7 +442,7 @@ class Simulation:
         return "\n".join(lines)
 
     async def judge(self) -> None:
-        """All is well and everybody has finished: now look at what is there."""
+        """Check the final state of the cluster, when it has recovered and all clients have ended."""
         chance, client = self.world.chance, self.admin_client
         if self.options.transactions:
             await txn_judgement.wait_until_ended(
@@ -479,7 +479,7 @@ class Simulation:
         client.close()
 
     async def _judge_transactions(self) -> dict[TopicPartition, txn_judgement.Found]:
-        """Return what readers of committed records see."""
+        """Check the transactions, and return the records that `read_committed` consumers see."""
         contents: list[dict[TopicPartition, txn_judgement.Found]] = [{}, {}]
         for committed, found in enumerate(contents):
             for partition in [*self.txn_partitions, *self.copies]:
@@ -519,9 +519,9 @@ class Simulation:
 
 
 class _LogListener(logging.Handler):
-    """Hears what the nodes log: shown with the trace, and the last exception is kept for who asks why.
+    """The handler of the nodes' log lines: it prints them with the trace and keeps the last exception.
 
-    A node that serves on after an exception of its own fails the run as one that ends with it.
+    A node that logs an unexpected exception fails the run, even if it continues.
     """
 
     def __init__(self, world: World) -> None:
@@ -543,7 +543,7 @@ class _LogListener(logging.Handler):
 def run_seed(
     seed: int, options: Options | None = None, *, plant: Callable[[Simulation], None] | None = None
 ) -> Outcome:
-    """Run one seed; `plant` may spoil something first."""
+    """Run one seed; `plant` may put a mutant into the simulation first."""
     simulation = Simulation(seed, options or Options())
     if plant is not None:
         plant(simulation)
@@ -551,7 +551,7 @@ def run_seed(
 
 
 def _cluster_settings(chance: random.Random, options: Options) -> dict[str, str]:
-    """What is set alike on all nodes; some of it by chance, so that many a timing is tried."""
+    """Return the settings that all nodes share; some are random, so that many timings are tried."""
     replicas = min(options.replicas, options.nodes)
     return {
         "log.dirs": "/data",
@@ -562,7 +562,7 @@ def _cluster_settings(chance: random.Random, options: Options) -> dict[str, str]
         "default.replication.factor": str(replicas),
         "broker.session.timeout.ms": chance.choice(("2000", "6000")),
         "broker.heartbeat.interval.ms": "500",
-        "log.flush.offset.checkpoint.interval.ms": "1000",  # what a recovery trusts, while it is young
+        "log.flush.offset.checkpoint.interval.ms": "1000",  # a recent one is trusted by a recovery
         "replica.lag.time.max.ms": chance.choice(("1500", "5000")),
         "replica.fetch.wait.max.ms": "300",
         "metadata.log.max.record.bytes.between.snapshots": chance.choice(("2000", "20000000")),
@@ -589,7 +589,7 @@ def _node_settings(node_id: int, options: Options) -> dict[str, str]:
     name = f"node-{node_id}"
     settings = {
         "ottla.rest.listeners": "",
-        "ottla.anonymous.administrators": "anywhere",  # clients have hosts of their own
+        "ottla.anonymous.administrators": "anywhere",  # clients run on hosts of their own
         "node.id": str(node_id),
         "listeners": f"PLAINTEXT://{name}:{CLIENT_PORT}",
         "advertised.listeners": f"PLAINTEXT://{name}:{CLIENT_PORT}",

@@ -1,7 +1,7 @@
-"""A cluster in memory as the sink's protocol sees it, and queries that fail on it in every way: the rows that
-committed readers see are each there once, in the order of their key.
+"""A model cluster in memory for the sink's protocol, and queries that fail on it in every way.
 
-The coordinators are Apache Kafka's of the protocol before KIP-890, in which an end leaves the epoch.
+Committed readers must see each row once, in the order of its key. The coordinators are Apache Kafka's with
+the protocol before KIP-890, in which the end of a transaction keeps the epoch.
 """
 
 import random
@@ -29,7 +29,7 @@ PARTITIONS = 2
 BATCHES = 4
 KEYS = 4
 ROWS_OF_A_KEY = 2
-LAST_EPOCH = 40  # so that epochs run out, too
+LAST_EPOCH = 40  # low, so that epochs run out
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Row:
 
 @dataclass(slots=True)
 class Written:
-    """A row in a log, with the transaction that it belongs to."""
+    """A row in a log, with its transaction."""
 
     row: Row
     transaction: "Transaction"
@@ -66,7 +66,7 @@ class Id:
 
 
 class ModelCluster:
-    """Coordinators, logs and a group, all in one memory; each request is a turn of its own."""
+    """Coordinators, logs and a group in memory; each request is a turn of its own."""
 
     def __init__(self, rng: random.Random, *, grants_two_phase: bool) -> None:
         self.rng = rng
@@ -81,12 +81,12 @@ class ModelCluster:
         }
         self._next_id = 0
 
-    # ---- what SinkCluster asks ------------------------------------------------------------------
+    # ---- methods of SinkCluster -----------------------------------------------------------------
 
     def init(self, ids: Sequence[str], *, timeout_ms: int, two_phase: bool) -> dict[str, ProducerPair]:
         assert timeout_ms > 0
         if two_phase and not self.grants_two_phase:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "no two phases")
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "no two-phase commit")
         given = {}
         for name in ids:
             pause()
@@ -175,7 +175,7 @@ class ModelCluster:
     def max_timeout_ms(self) -> int:
         return 900_000
 
-    # ---- what tasks, time and readers do --------------------------------------------------------
+    # ---- tasks, time and readers ----------------------------------------------------------------
 
     def produce(self, name: str, pair: ProducerPair, partition: TopicPartition, row: Row) -> None:
         pause()
@@ -185,12 +185,13 @@ class ModelCluster:
         self.logs[partition].append(Written(row, one.transaction))
 
     def expire_one(self, rng: random.Random) -> None:
-        """Time is over for one of the transactions, if it is not of two phases."""
+        """Time out a random open transaction without two-phase commit."""
         can = [name for name, one in self.ids.items() if one.state == "Ongoing" and not one.two_phase]
         if can:
             name = rng.choice(sorted(can))
             one = self.ids[name]
-            # Between the look at it and its end nothing can be done; before, the look must tell.
+            # A loss between the check of a transaction and its end cannot be prevented; the check must find
+            # an earlier one.
             self.lost_after_a_look |= one.was_seen_open
             self._end(one, "CompleteAbort")
             one.pair = self._bumped(one.pair)
@@ -204,7 +205,7 @@ class ModelCluster:
     # ---- coordinators ---------------------------------------------------------------------------
 
     def _answer(self) -> None:
-        """It may be lost: the request was carried out, and who asked does not know."""
+        """Lose the answer at times: the request was carried out, and the caller does not know it."""
         if self.loses_answers and self.rng.random() < 0.02:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "an answer is lost")
 
@@ -234,7 +235,7 @@ class ModelCluster:
 
 @dataclass(slots=True)
 class Checkpoint:
-    """What Spark knows of a query after any crash: the batches that it has begun, and those that are over."""
+    """The knowledge of Spark about a query after any crash: the last batch begun, and finished."""
 
     planned: int = -1
     done: int = -1
@@ -253,7 +254,7 @@ class Planner:
 
 
 class Model:
-    """One query on one cluster, whose drivers and tasks die, hang and come back by the seed."""
+    """A query on a cluster, whose drivers and tasks die, hang and return, as the seed gives."""
 
     def __init__(self, seed: int, *, two_phase: bool, expires: bool) -> None:
         self.rng = random.Random(seed)
@@ -274,10 +275,10 @@ class Model:
         self.lives = 0
         self.losses: list[TransactionsLost] = []
 
-    # ---- the story ------------------------------------------------------------------------------
+    # ---- run ------------------------------------------------------------------------------------
 
     def run(self, turns: int = 1_500) -> None:
-        """Trouble for some turns, then peace until the last batch is over."""
+        """Run with faults for some turns, then without them until the last batch is finished."""
         driver = self._begin_life()
         self.cluster.loses_answers = True
         for _ in range(turns):
@@ -285,7 +286,7 @@ class Model:
                 break
             self.turns.next()
             if driver.is_done or self.rng.random() < 0.01:
-                # Not always killed: a driver that is taken for dead may go on.
+                # Not always killed: a driver that counts as dead may continue.
                 if self.rng.random() < 0.5:
                     self.turns.kill(driver)
                 driver = self._begin_life()
@@ -304,11 +305,11 @@ class Model:
                 break
             driver = self._begin_life()
         else:
-            raise AssertionError("the query never comes to its end")
+            raise AssertionError("the query never ends")
         while self.turns.next():
             pass
         if not self.losses:
-            # Whatever the dead have left open is swept when a process begins anew.
+            # Transactions that dead drivers left open are swept when a new process begins.
             self.planner = Planner()
             last = self.turns.begin("last", self._begin_batch)
             while self.turns.next():
@@ -318,7 +319,10 @@ class Model:
             assert last.failure is None or self.losses, last.failure
 
     def check(self) -> None:
-        """Every row once, in the order of its key; nothing is open; no loss is told where nothing expires."""
+        """Check that each row is there once, in the order of its key, and that no transaction is open.
+
+        A loss may be reported only if a transaction expired after the sink's check.
+        """
         assert not self.losses or self.cluster.lost_after_a_look, self.losses[0]
         found: dict[int, list[Row]] = {key: [] for key in range(KEYS)}
         for rows in self.cluster.committed_rows().values():
@@ -331,7 +335,7 @@ class Model:
             still_open = {name for name, one in self.cluster.ids.items() if one.state == "Ongoing"}
             assert not still_open, still_open
 
-    # ---- a driver -------------------------------------------------------------------------------
+    # ---- drivers --------------------------------------------------------------------------------
 
     def _begin_life(self) -> Actor:
         self.lives += 1
@@ -374,7 +378,7 @@ class Model:
     # ---- tasks ----------------------------------------------------------------------------------
 
     def _run_tasks(self, run: BatchRun, begun: Begun) -> list[TaskReport]:
-        """One report of each task, of whichever attempt is ready first; the others go on."""
+        """Return a report of each task, from the attempt that is ready first; the others continue."""
         parts: list[list[Row]] = [[] for _ in range(self.rng.randint(1, 4))]
         place = {key: self.rng.randrange(len(parts)) for key in range(KEYS)}
         for row in _rows(run.batch_id):

@@ -1,4 +1,4 @@
-"""The sink's protocol with one rule taken out: each must be found by some seed of the simulation."""
+"""Mutants of the sink's protocol, each without one rule; some seed of the simulation must detect each."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ Mutate = Callable[[pytest.MonkeyPatch], None]
 
 
 def no_fencing(patch: pytest.MonkeyPatch) -> None:
-    """A new driver goes on with the pair of the one before."""
+    """Let a new driver use the pair of the previous one."""
     init = ModelCluster.init
 
     def kept(self: ModelCluster, ids: Sequence[str], **more: Any) -> dict[str, ProducerPair]:
@@ -33,12 +33,12 @@ def no_fencing(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_liveness_check(patch: pytest.MonkeyPatch) -> None:
-    """A batch is decided whatever has become of its transactions."""
+    """Decide a batch without checking its transactions."""
     patch.setattr(driver, "expired", lambda parts, described: {})
 
 
 def no_roll_forward(patch: pytest.MonkeyPatch) -> None:
-    """A decided batch is left as it is."""
+    """Do not roll a decided batch forward."""
     whole = driver.roll_forward
     patch.setattr(
         driver,
@@ -48,7 +48,7 @@ def no_roll_forward(patch: pytest.MonkeyPatch) -> None:
 
 
 def abort_without_a_look_at_the_record(patch: pytest.MonkeyPatch) -> None:
-    """A commit that failed, if only after the decision, aborts what it has."""
+    """Abort the transactions of a commit that failed, even if it failed after the decision."""
 
     def abort(self: Driver, reports: Sequence[TaskReport], batch_id: int) -> None:
         pairs = {
@@ -60,7 +60,7 @@ def abort_without_a_look_at_the_record(patch: pytest.MonkeyPatch) -> None:
 
 
 def slots_without_tickets(patch: pytest.MonkeyPatch) -> None:
-    """Every attempt takes the first slot that looks free to it."""
+    """Let each attempt take the first slot that looks free."""
 
     def take_slot(self: TaskTransaction) -> Participant:
         slots = self._begun.slots
@@ -73,23 +73,23 @@ def slots_without_tickets(patch: pytest.MonkeyPatch) -> None:
 
 
 def slots_of_the_record_again(patch: pytest.MonkeyPatch) -> None:
-    """A decided batch's slots are those of the next one as well."""
+    """Use the slots of a decided batch also for the next one."""
     whole = driver.slots_to_prepare
     patch.setattr(driver, "slots_to_prepare", lambda **given: whole(**{**given, "record": None}))
 
 
 def a_list_that_nobody_checks(patch: pytest.MonkeyPatch) -> None:
-    """What an old driver finds open is aborted, though a newer one has begun."""
+    """Abort what an old driver finds open, although a newer driver has begun."""
     patch.setattr(Driver, "_check_newest", lambda self, generation: None)
 
 
 def lives_that_share_their_slots(patch: pytest.MonkeyPatch) -> None:
-    """Every driver has the slots of the one before."""
+    """Give each driver the slots of the previous one."""
     patch.setattr(driver, "incarnation_of", lambda pair: 0)
 
 
 def slots_with_their_old_pairs(patch: pytest.MonkeyPatch) -> None:
-    """A process that planned a batch before hands out the same pairs, so its zombies are not fenced."""
+    """Let a process hand out the pairs of its earlier batch again, so that its zombies are not fenced."""
     begin = Driver.begin
 
     def again(self: Driver) -> Any:
@@ -108,7 +108,7 @@ def slots_with_their_old_pairs(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_sweep(patch: pytest.MonkeyPatch) -> None:
-    """What others left open stays open."""
+    """Leave open what others left open."""
     patch.setattr(Driver, "_left_open", lambda self, generation: set[Slot]())
 
 

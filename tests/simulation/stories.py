@@ -1,4 +1,4 @@
-"""Faults in an order that chance seldom finds: each was a fault of ours, or is one of a mutant."""
+"""Scenarios: faults in an order that random faults seldom find; each once failed, or exposes a mutant."""
 
 import asyncio
 import random
@@ -27,14 +27,14 @@ Story = Callable[[Simulation], Coroutine[Any, Any, None]]
 
 
 async def the_end(simulation: Simulation) -> None:
-    """The cluster recovers, and nothing that was acknowledged is missing."""
+    """Wait until the cluster has recovered, and check that nothing acknowledged is missing."""
     await simulation.wait_until_whole()
     await simulation.workload.finish(limit_s=30)
     await simulation.world.spawn(simulation.admin, simulation.judge())
 
 
 async def a_leader_is_cut_off_for_a_moment(simulation: Simulation) -> None:
-    """It asks again how far its followers are, whose sessions have nothing new to tell."""
+    """A leader is fenced for a moment, and must learn its followers' offsets from idle fetch sessions."""
     leader, partition = next(pair for pair in replicas_of(simulation.world, FIRST) if pair[1].is_leader)
     assert leader.broker is not None
     leader.broker.services.replica_manager.fence()
@@ -46,7 +46,7 @@ async def a_leader_is_cut_off_for_a_moment(simulation: Simulation) -> None:
 
 
 async def a_broker_loses_its_disk(simulation: Simulation) -> None:
-    """It is filled again."""
+    """A broker with an empty disk copies its replicas again."""
     add_producer(simulation.workload, "p", simulation.partitions, pause_s=0.1)
     await asyncio.sleep(3)
     lost = simulation.world.nodes[3]
@@ -61,7 +61,7 @@ async def a_broker_loses_its_disk(simulation: Simulation) -> None:
 
 
 async def all_are_killed_and_two_of_three_return(simulation: Simulation) -> None:
-    """Their hosts ran on, so what they wrote is still there, and nobody has to wait for the third."""
+    """Their hosts run on, so the page caches are intact, and leaders are elected without the third node."""
     nodes = simulation.world.nodes
     add_producer(simulation.workload, "p", simulation.partitions, pause_s=0.1)
     await asyncio.sleep(3)
@@ -74,14 +74,14 @@ async def all_are_killed_and_two_of_three_return(simulation: Simulation) -> None
     deadline_s = simulation.world.loop.now_s + 20
     for partition in simulation.partitions:
         while sum(one.is_leader for _, one in replicas_of(simulation.world, partition)) != 1:
-            assert simulation.world.loop.now_s < deadline_s, f"{partition} waits for the third"
+            assert simulation.world.loop.now_s < deadline_s, f"{partition} waits for the third node"
             await asyncio.sleep(0.1)
     nodes[2].start()
     await the_end(simulation)
 
 
 async def the_leader_loses_its_power_when_the_others_die(simulation: Simulation) -> None:
-    """It comes back first and forms a quorum with one that never led; the last has what it has lost."""
+    """The leader returns first and forms a quorum with a node that never led; the third has what it lost."""
     add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
     await asyncio.sleep(3)
     leader = next(node for node, one in replicas_of(simulation.world, FIRST) if one.is_leader)
@@ -100,7 +100,7 @@ async def the_leader_loses_its_power_when_the_others_die(simulation: Simulation)
 
 
 async def the_last_in_sync_loses_its_power(simulation: Simulation) -> None:
-    """So does the one that left the ISR before it, but it has synced what was acknowledged until then."""
+    """The last replica in sync and the one before lose power; the latter had synced what it acknowledged."""
     add_producer(simulation.workload, "p", [FIRST], pause_s=0.05)
     await asyncio.sleep(3)
     last, partition = next(pair for pair in replicas_of(simulation.world, FIRST) if pair[1].is_leader)
@@ -110,7 +110,7 @@ async def the_last_in_sync_loses_its_power(simulation: Simulation) -> None:
         await asyncio.sleep(0.01)
     await asyncio.sleep(3)
     away_s = 0.1
-    while len(partition.assignment.in_sync_replicas) > 1:  # it stays in sync when it is back in time
+    while len(partition.assignment.in_sync_replicas) > 1:  # it stays in sync if it is back in time
         other.kill()
         await asyncio.sleep(away_s)
         other.start()
@@ -129,7 +129,7 @@ async def the_last_in_sync_loses_its_power(simulation: Simulation) -> None:
 
 
 async def an_eligible_replica_leads_when_nobody_is_in_sync(simulation: Simulation) -> None:
-    """It left the ISR first and comes back first: nothing was acknowledged without it meanwhile."""
+    """The replica that left the ISR first returns first: nothing was acknowledged without it meanwhile."""
     first, last = await _pair_of_observers(simulation)
     first.kill()
     await until(lambda: _newest(simulation).eligible_leader_replicas == (first.node_id,))
@@ -149,7 +149,7 @@ async def an_eligible_replica_leads_when_nobody_is_in_sync(simulation: Simulatio
 
 
 async def a_replica_that_others_went_on_without_does_not_lead(simulation: Simulation) -> None:
-    """Where one in sync is enough, the last one has acknowledged what the first has not got."""
+    """With min.insync.replicas of 1, the last replica has acknowledged records that the first one lacks."""
     first, last = await _pair_of_observers(simulation)
     first.kill()
     await until(lambda: _newest(simulation).isr == (last.node_id,))
@@ -164,7 +164,7 @@ async def a_replica_that_others_went_on_without_does_not_lead(simulation: Simula
 
 
 async def an_eligible_replica_loses_its_power(simulation: Simulation) -> None:
-    """It has forgotten what it had not synced, so the others wait for the one that has it."""
+    """The replica lost what it had not synced, so the partition waits for the one that still has it."""
     first, last = await _pair_of_observers(simulation)
     first.lose_power()
     await until(lambda: _newest(simulation).eligible_leader_replicas == (first.node_id,))
@@ -177,12 +177,12 @@ async def an_eligible_replica_loses_its_power(simulation: Simulation) -> None:
     await the_end(simulation)
 
 
-# Of nodes with two disks each.
+# For nodes with two disks each.
 TWO_DISKS: Final = {"log.dirs": "/data,/more", "log.dir.failure.timeout.ms": "3000"}
 
 
 async def a_disk_fails_and_the_controller_is_out_of_reach(simulation: Simulation) -> None:
-    """Nobody would take over what lies on the disk, so the node ends, though its other disk is well."""
+    """No other broker can take over the replicas of the disk, so the node ends, though another disk works."""
     world = simulation.world
     add_producer(simulation.workload, "p", simulation.partitions, pause_s=0.02)
     await asyncio.sleep(2)
@@ -212,12 +212,12 @@ async def a_disk_fails_and_the_controller_is_out_of_reach(simulation: Simulation
     await the_end(simulation)
 
 
-# Of a cluster that is to outlive the power of all its hosts.
+# For a cluster that must survive when all its hosts lose their power at once.
 DURABLE: Final = {"log.flush.interval.messages": "1"}
 
 
 async def the_power_of_all_fails(simulation: Simulation) -> None:
-    """Again and again: with `flush.messages` nothing that was acknowledged hangs on it."""
+    """The power fails repeatedly: with `log.flush.interval.messages` of 1 nothing acknowledged is lost."""
     world = simulation.world
     add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
     for _ in range(3):
@@ -231,13 +231,13 @@ async def the_power_of_all_fails(simulation: Simulation) -> None:
 
 
 async def a_change_of_the_isr_comes_a_second_time(simulation: Simulation) -> None:
-    """It was decided long ago; meanwhile the replica that it let in has been put out again."""
+    """An old AlterPartition is submitted again, when the replica that it let in has been removed again."""
     world = simulation.world
     add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
     await asyncio.sleep(1)
     leader, partition = await leader_of(simulation)
     next_id = next(one for one in partition.assignment.replicas if one != leader.node_id)
-    late = world.nodes[next_id]  # who would lead next
+    late = world.nodes[next_id]  # the next leader
     late.kill()
     await until(lambda: next_id not in partition.assignment.in_sync_replicas)
     growing = _next_change_of_isr(leader, partition, with_node=next_id)
@@ -259,7 +259,7 @@ async def a_change_of_the_isr_comes_a_second_time(simulation: Simulation) -> Non
 
 
 async def a_follower_hears_late_of_two_elections(simulation: Simulation) -> None:
-    """Its leader lost and regained the lead; what it acknowledged then is not cut for the one between."""
+    """The leader lost and regained leadership meanwhile; what it acknowledged since then is not truncated."""
     world = simulation.world
     leader, partition = await leader_of(simulation)
     first_id, second_id, last_id = (
@@ -287,7 +287,7 @@ async def a_follower_hears_late_of_two_elections(simulation: Simulation) -> None
 
 
 async def a_leader_dies_when_it_has_deleted_records(simulation: Simulation) -> None:
-    """Its followers have not heard of it: who is told that records are deleted must not find them again."""
+    """Its followers do not know of the deletion: records whose deletion was answered must stay deleted."""
     world, history, client = simulation.world, simulation.history, simulation.admin_client
     add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
     await asyncio.sleep(1)
@@ -295,7 +295,7 @@ async def a_leader_dies_when_it_has_deleted_records(simulation: Simulation) -> N
     followers = [node for node in world.nodes if node is not leader]
     for follower in followers:
         stop_fetching(follower)
-    await asyncio.sleep(0.5)  # what they have asked for is answered
+    await asyncio.sleep(0.5)  # the fetches under way are answered
     told = history.of(FIRST)
     told.delete_asked = max(told.acknowledged)
 
@@ -321,17 +321,17 @@ async def a_leader_dies_when_it_has_deleted_records(simulation: Simulation) -> N
 async def a_leader_loses_its_power_while_a_restarted_follower_waits_for_its_answer(
     simulation: Simulation,
 ) -> None:
-    """The follower has heard of one process of it only, and must not wait for the answer of that one."""
+    """The follower knows only the dead process of its leader, and must not wait for that one's answer."""
     world = simulation.world
     leader, _ = await leader_of(simulation)
     follower = next(node for node in world.nodes if node is not leader)
     follower.kill()
     follower.start()
     await simulation.wait_until_whole()
-    await asyncio.sleep(1)  # its fetch is at the leader
+    await asyncio.sleep(1)  # its fetch waits at the leader
 
     leader.lose_power()
-    await asyncio.sleep(0.1)  # nobody has missed it when it is back
+    await asyncio.sleep(0.1)  # it is back before its session has expired
     leader.start()
     await simulation.wait_until_whole()
     await have_lead(simulation, leader.node_id)
@@ -341,7 +341,7 @@ async def a_leader_loses_its_power_while_a_restarted_follower_waits_for_its_answ
 
 
 async def a_follower_dies_when_its_leader_has_lost_its_power(simulation: Simulation) -> None:
-    """Nobody has missed the leader yet; it comes back first, without what it had not synced."""
+    """The leader's session has not expired; the leader returns first, without what it had not synced."""
     world = simulation.world
     assert world.nodes[0].broker is not None
     controller_id = world.nodes[0].broker.quorum_services.metadata.controller_id
@@ -363,7 +363,7 @@ async def a_follower_dies_when_its_leader_has_lost_its_power(simulation: Simulat
 
 
 async def _flip_on_some_replica(simulation: Simulation) -> tuple[VirtualNode, Broker, "_Bit"]:
-    """Have records written for a while, then flip a bit of one replica's log."""
+    """Produce records for a while, then flip a bit in the log of one replica."""
     world, chance = simulation.world, simulation.world.chance
     add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
     await asyncio.sleep(3)
@@ -375,7 +375,7 @@ async def _flip_on_some_replica(simulation: Simulation) -> tuple[VirtualNode, Br
 
 
 async def a_bit_flips_on_a_replica(simulation: Simulation) -> None:
-    """It is found, the replica leaves the ISR and comes back whole, and nobody misses a record."""
+    """The damage is found, the replica leaves the ISR and returns repaired, and no record is lost."""
     world = simulation.world
     node, broker, bit = await _flip_on_some_replica(simulation)
     was_out: list[bool] = []
@@ -399,7 +399,7 @@ async def a_bit_flips_on_a_replica(simulation: Simulation) -> None:
 
 
 async def a_bit_flips_on_a_replica_and_another_node_dies(simulation: Simulation) -> None:
-    """The damage is repaired, whether the node that dies had the copy or was to lead."""
+    """The damage is repaired, although the node that dies had the copy or was about to lead."""
     world, chance = simulation.world, simulation.world.chance
     node, broker, bit = await _flip_on_some_replica(simulation)
 
@@ -417,7 +417,7 @@ async def a_bit_flips_on_a_replica_and_another_node_dies(simulation: Simulation)
 
 
 async def a_bit_flips_on_a_replica_that_is_made_to_lead(simulation: Simulation) -> None:
-    """After a clean stop, as an operator would have it: leading is enough for the damage to be found."""
+    """The damage of a cleanly stopped replica is found as soon as an operator makes the replica lead."""
     world, chance = simulation.world, simulation.world.chance
     add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
     await asyncio.sleep(3)
@@ -440,7 +440,7 @@ async def a_bit_flips_on_a_replica_that_is_made_to_lead(simulation: Simulation) 
 
 
 async def _pair_of_observers(simulation: Simulation) -> tuple[VirtualNode, VirtualNode]:
-    """Move the first partition to two nodes that do not vote, and have it written: a follower, its leader."""
+    """Move the first partition to two nodes without a vote, and produce to it; return follower and leader."""
     world = simulation.world
     pair = [3, 4]
     await world.spawn(simulation.admin, admin_requests.reassign(simulation.admin_client, FIRST, pair))
@@ -452,7 +452,7 @@ async def _pair_of_observers(simulation: Simulation) -> tuple[VirtualNode, Virtu
 
 
 def _newest(simulation: Simulation) -> PartitionImage:
-    """The first partition in the newest metadata that a voter has."""
+    """Return the first partition in the newest metadata of the voters."""
     images = [
         node.broker.quorum_services.image
         for node in simulation.world.nodes[:3]
@@ -463,28 +463,28 @@ def _newest(simulation: Simulation) -> PartitionImage:
     return found
 
 
-# ---- what stories do -----------------------------------------------------------------------------------
+# ---- steps of scenarios --------------------------------------------------------------------------------
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Wait for it, for a minute at most."""
+    """Wait until the condition holds, for a minute at most."""
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + 60
     while not holds():
         if loop.time() > deadline_s:
-            raise SimulationError("a story does not go on")
+            raise SimulationError("the scenario waits in vain for a condition")
         await asyncio.sleep(0.01)
 
 
 async def leader_of(simulation: Simulation) -> tuple[VirtualNode, Partition]:
-    """Who leads the first partition, as the newest metadata say."""
+    """Return the leader of the first partition, in the highest leader epoch."""
     await until(lambda: any(one.is_leader for _, one in replicas_of(simulation.world, FIRST)))
     found = [pair for pair in replicas_of(simulation.world, FIRST) if pair[1].is_leader]
     return max(found, key=lambda pair: pair[1].leader_epoch)
 
 
 class _Bit(NamedTuple):
-    """A bit of a committed batch of a log, and the offset of the batch."""
+    """A bit of a committed batch of a log, with the offset of the batch."""
 
     path: Path
     position: int
@@ -506,7 +506,7 @@ def _some_bit(partition: Partition, chance: random.Random) -> _Bit:
 
 
 def _flip(node: VirtualNode, bit: _Bit) -> None:
-    """On the disk of the node, behind the back of its process."""
+    """Flip a bit on the disk of the node, unknown to its process."""
     node.storage.find(str(bit.path)).content[bit.position] ^= bit.mask
 
 
@@ -517,7 +517,7 @@ def _bytes_of(partition: Partition) -> bytes:
 def _next_change_of_isr(
     node: VirtualNode, partition: Partition, *, with_node: int
 ) -> "asyncio.Future[AlterPartition]":
-    """The next that a leader asks for with this node in the ISR."""
+    """Return a future of the leader's next AlterPartition with this node in the ISR."""
     assert node.broker is not None
     updates = node.broker.services.replication._updates
     alter_partition = updates._alter_partition
@@ -541,7 +541,7 @@ def _next_change_of_isr(
 
 
 def stop_fetching(node: VirtualNode) -> None:
-    """This process copies nothing any more, though it lives."""
+    """Stop the fetchers of a node, which otherwise continues."""
     assert node.broker is not None
     for fetcher in node.broker.services.replication.fetchers:
         fetcher.fetch = lambda: asyncio.sleep(1)  # type: ignore[method-assign]
@@ -554,7 +554,7 @@ def fetch_again(node: VirtualNode) -> None:
 
 
 def _are_in_sync(partition: Partition, node_ids: Sequence[int]) -> bool:
-    """Whether these, and no others, are the replicas and in sync, as the leader of the partition knows."""
+    """Return True if the leader knows exactly these nodes as replicas, all in sync."""
     assignment = partition.assignment
     return (
         partition.is_leader
@@ -564,7 +564,7 @@ def _are_in_sync(partition: Partition, node_ids: Sequence[int]) -> bool:
 
 
 async def have_lead(simulation: Simulation, node_id: int) -> None:
-    """Have this node preferred and elected as leader of the first partition, and wait until it leads."""
+    """Make this node the preferred leader of the first partition, elect it, and wait until it leads."""
     client = simulation.admin_client
     _, partition = await leader_of(simulation)
     others = [one for one in partition.assignment.replicas if one != node_id]
@@ -576,7 +576,7 @@ async def have_lead(simulation: Simulation, node_id: int) -> None:
         except KafkaError as error:
             if error.code is not ErrorCode.NETWORK_EXCEPTION:
                 raise
-            return False  # the node that was asked has fallen meanwhile, and another one is asked
+            return False  # the requested node died meanwhile; the next attempt finds another
         return True
 
     while not await simulation.world.spawn(simulation.admin, ask()):
@@ -586,7 +586,7 @@ async def have_lead(simulation: Simulation, node_id: int) -> None:
 
 
 class _HeldNews:
-    """Metadata that a node has, and that its replicas are not told of yet."""
+    """Metadata that a node has received and that its replicas do not apply yet."""
 
     def __init__(self, node: VirtualNode) -> None:
         assert node.broker is not None and node.process is not None
@@ -596,7 +596,7 @@ class _HeldNews:
         self._manager.apply = lambda image, changes: self._held.append((image, changes))  # type: ignore[method-assign]
 
     def tell_until(self, holds: Callable[[PartitionImage], bool]) -> None:
-        """Up to the first state of the first partition for which this holds."""
+        """Apply the metadata up to the first state of the first partition for which this holds."""
         while self._held:
             image, changes = self._held.pop(0)
             self._context.run(ReplicaManager.apply, self._manager, image, changes)
@@ -605,6 +605,6 @@ class _HeldNews:
                 return
 
     def tell_all(self) -> None:
-        """All of it, and what comes after."""
+        """Apply all metadata, also those that come later."""
         self.tell_until(lambda _: False)
         del self._manager.apply

@@ -1,10 +1,9 @@
-"""Several clients of one group on a virtual clock, with crashes, restarts of the coordinator and lost
-answers.
+"""Several clients of a classic group on a virtual clock, with crashes, lost answers and restarts.
 
-Held at every step: the core's invariants; no token is answered twice; of one generation every member is told
-the same protocol and leader; members of a generation get assignments of that generation's leader only. Held
-at the end: nobody waits for ever, the group becomes stable when the clients behave, and replaying the log
-gives the same group.
+Checked at every step: the core's invariants; no request is answered twice; all members of a generation
+receive the same protocol and leader; and members receive assignments only from the leader of their
+generation. Checked at the end: no request waits for ever, the group becomes stable when its clients behave,
+and replaying the log restores the same group.
 """
 
 import random
@@ -30,7 +29,7 @@ LOSES_ITS_ID = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, Error
 
 @dataclass
 class Client:
-    """A consumer as real ones are: join, sync, heartbeat, and start over when told."""
+    """A consumer that joins, syncs, sends heartbeats, and starts over when it must, as real consumers do."""
 
     instance: str | None
     protocols: list[tuple[str, bytes]]
@@ -40,7 +39,7 @@ class Client:
     join_token: int | None = None
     sync_token: int | None = None
     beat_token: int | None = None
-    hold_ms: int = 0  # for how long its heartbeats may wait
+    hold_ms: int = 0  # for which its heartbeats may wait
     assignment: bytes | None = None
     alive: bool = True
 
@@ -81,7 +80,7 @@ class Client:
             )
         answer = world.answers.get(self.beat_token)
         if answer is None:
-            return  # it waits for news
+            return  # the heartbeat is held until there is news
         assert isinstance(answer, Refuse | HeartbeatResult)
         self.beat_token = None
         if answer.error is not ErrorCode.NONE:
@@ -137,7 +136,7 @@ class Seen:
     def generation(self, answer: JoinGroupResult) -> None:
         told = (answer.protocol_type, answer.protocol_name)
         if not self.restarted:
-            # A generation that was not put down before a restart may be given out again.
+            # A generation that was not written before a restart may be used again.
             assert self.generations.setdefault(answer.generation_id, told) == told
         assert answer.leader or answer.generation_id >= 0
 
@@ -162,13 +161,13 @@ def run(seed: int) -> None:
             clients.append(Client(instance, chance.sample(protocols, 2), chance.random() < 0.7))
             clients[-1].hold_ms = chance.choice([0, 3_000])
         elif dice < 0.06 and clients:
-            clients.pop(chance.randrange(len(clients)))  # killed: it says nothing
+            clients.pop(chance.randrange(len(clients)))  # killed: it sends nothing more
         elif dice < 0.08 and clients:
             leaver = clients.pop(chance.randrange(len(clients)))
             if leaver.member_id:
                 world.leave(MemberIdentity(leaver.member_id, leaver.instance))
         elif dice < 0.09 and clients:
-            gone = chance.choice(clients)  # restarted at once, its old requests are lost
+            gone = chance.choice(clients)  # restarted at once; its old requests are lost
             gone.join_token = gone.sync_token = None
             gone.reset(keep_id=False)
         elif dice < 0.10:
@@ -193,9 +192,9 @@ def run(seed: int) -> None:
         token = world.token()
         fetched = world.ask(OffsetFetch(token=token, group_id="g", topics=[("t", [0])]))
         assert isinstance(fetched, OffsetFetchResult)
-        assert fetched.topics[0][1][0].offset == committed, "a committed offset moved by itself"
+        assert fetched.topics[0][1][0].offset == committed, "a committed offset changed without a commit"
 
-    # Then everybody behaves. Instances must be unique, and the group has room.
+    # Then all clients behave. Instance ids must be unique, and the group has room for all.
     world.config = CoordinatorConfig(group_initial_rebalance_delay_ms=1_000)
     world.restart()
     unique = {client.instance or str(number): client for number, client in enumerate(clients)}
@@ -206,7 +205,7 @@ def run(seed: int) -> None:
             client.step(world, seen)
     assert world.state() is GroupState.STABLE, (seed, world.state())
     assert world.waiting() <= {client.beat_token for client in clients}
-    world.advance(3_000)  # for which heartbeats may wait
+    world.advance(3_000)  # the time for which heartbeats may wait
     assert world.waiting() == set()
     live = world.coordinator.shard.groups["g"]
     assert {client.member_id for client in clients} == set(live.members)

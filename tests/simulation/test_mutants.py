@@ -1,7 +1,7 @@
-"""Each protection that is taken out is missed by the simulation, within a bounded number of seeds.
+"""Each mutant, which lacks one protection, must be detected within a bounded number of seeds.
 
-It is missed by something that is checked: a mutant that makes a node fail with an exception of its own proves
-nothing, and fails the test.
+It must be detected by a check: a mutant that makes a node fail with an exception of its own proves nothing,
+and fails the test.
 """
 
 import pytest
@@ -22,12 +22,12 @@ OF_EACH_RUN = [
         for mutants in (MUTANTS, GROUP_MUTANTS, TXN_MUTANTS, BALANCE_MUTANTS)
         for one in some_of(mutants, of_each_run=4)
     ),
-    *SHARE_MUTANTS,  # all of them: most are found in a second or two
+    *SHARE_MUTANTS,  # all of them: most are detected in a second or two
 ]
 
 
 @pytest.mark.parametrize("mutant", OF_EACH_RUN, ids=lambda mutant: mutant.name)
-def test_a_mutant_is_found_out(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_simulation_detects_a_mutant(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(seed: int) -> bool:
         try:
             mutant.run(seed)
@@ -42,7 +42,7 @@ def test_a_mutant_is_found_out(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) 
     assert any(fails(seed) for seed in mutant.seeds), f"{mutant.name} passes {len(mutant.seeds)} seeds"
 
 
-def test_there_are_mutants_of_the_rules_that_exactly_once_stands_on() -> None:
+def test_the_rules_of_exactly_once_have_mutants() -> None:
     assert {
         "the_last_stable_offset_is_one_too_high",
         "a_stale_producer_may_end_a_transaction",
@@ -51,6 +51,6 @@ def test_there_are_mutants_of_the_rules_that_exactly_once_stands_on() -> None:
     } <= {mutant.name for mutant in TXN_MUTANTS}
 
 
-def test_there_are_mutants_of_everything_that_was_promised() -> None:
+def test_each_area_has_enough_mutants() -> None:
     assert len(MUTANTS) >= 15 and len(GROUP_MUTANTS) >= 15 and len(TXN_MUTANTS) >= 15
     assert len(SHARE_MUTANTS) >= 15 and len(BALANCE_MUTANTS) >= 10

@@ -1,8 +1,8 @@
-"""A share group under faults, seed by seed, beside all other clients of a cluster.
+"""A share group under random faults, beside all other clients of a cluster, seed by seed.
 
-`scripts/simulate --seeds A-B --workers 5` looks for more. What must hold stands in `share_invariants`,
+`scripts/simulate --seeds A-B --workers 5` runs more seeds. The checks are those of `share_invariants`,
 `share_history` and `share_letters`. In each run the group has some of the traits: dead letters, back-off,
-delayed delivery, and somebody who alters and deletes its offsets.
+delayed delivery, and an administrator that alters and deletes its offsets.
 """
 
 import pytest
@@ -33,7 +33,7 @@ def test_no_record_is_lost_and_none_is_held_twice(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", some_of([17, 15, 16], of_each_run=1))
-def test_aborted_records_are_given_to_nobody(seed: int) -> None:
+def test_aborted_records_are_not_delivered(seed: int) -> None:
     play(seed, Options(seconds=3.0, workers=5, transactions=2, kinds=LETTER_KINDS, traits=TRAITS))
 
 
@@ -42,7 +42,7 @@ def test_a_lone_node_keeps_what_it_answered(seed: int) -> None:
     play(seed, Options(nodes=1, seconds=3.0, workers=3, traits=TRAITS))
 
 
-def test_what_a_thread_has_read_of_one_partition_is_kept_while_another_is_read() -> None:
+def test_records_read_in_a_thread_are_kept_while_another_partition_is_read() -> None:
     play(13, Options(seconds=3.0, workers=5, kinds=LETTER_KINDS, traits=TRAITS))
 
 
@@ -53,7 +53,7 @@ def test_the_seeds_of_each_run_have_all_traits() -> None:
     assert any(one.delays for one in found) and any(one.resets for one in found)
 
 
-def test_the_same_seed_is_the_same_run() -> None:
+def test_a_seed_gives_the_same_run_again() -> None:
     options = Options(seconds=2.0, workers=3, traits=TRAITS, keep_trace=True)
     one, other = (Simulation(7, options).run() for _ in "ab")
 

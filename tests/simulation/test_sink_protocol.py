@@ -1,4 +1,4 @@
-"""The sink's protocol under crashes, pauses, retries and zombies at every request, seed by seed."""
+"""Tests of the sink's protocol under crashes, pauses, retries and zombies at every request, seed by seed."""
 
 import pytest
 
@@ -8,8 +8,9 @@ from tests.simulation.sink_mutants import MUTANTS, Mutate
 pytestmark = pytest.mark.slow
 
 SEEDS, THOROUGH_SEEDS = 10, 30
-MOST_SEEDS = 150  # in which a mutant must be found
-# Those that few seeds find, with the first that did: tried first, as a hundred others take seconds.
+MOST_SEEDS = 150  # that must detect a mutant
+# Mutants that few seeds detect, with the first one that does: it is tried first, as a hundred others take
+# seconds.
 FOUND_BY = {"a_list_that_nobody_checks": 98, "lives_that_share_their_slots": 110}
 
 
@@ -18,7 +19,7 @@ FOUND_BY = {"a_list_that_nobody_checks": 98, "lives_that_share_their_slots": 110
     [(True, False), (False, False), (False, True)],
     ids=["two phases", "one phase", "one phase, and time is over at any moment"],
 )
-def test_rows_are_there_once_and_in_order_whatever_fails(
+def test_rows_are_written_once_and_in_order_whatever_fails(
     two_phase: bool, expires: bool, is_thorough: bool
 ) -> None:
     for seed in range(THOROUGH_SEEDS if is_thorough else SEEDS):
@@ -30,9 +31,7 @@ def test_rows_are_there_once_and_in_order_whatever_fails(
 
 
 @pytest.mark.parametrize("mutate", MUTANTS, ids=lambda mutate: mutate.__name__)
-def test_a_protocol_without_one_of_its_rules_is_found_out(
-    mutate: Mutate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_simulation_detects_a_missing_rule(mutate: Mutate, monkeypatch: pytest.MonkeyPatch) -> None:
     mutate(monkeypatch)
 
     def is_wrong(seed: int) -> bool:

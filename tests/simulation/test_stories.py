@@ -1,4 +1,4 @@
-"""Each story ends well."""
+"""Scenarios of whole brokers: each must keep all that was acknowledged, and end with a cluster at rest."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_three_nodes(story: stories.Story, seed: int) -> None:
     ],
     ids=lambda story: story.__name__,
 )
-def test_five_nodes_of_which_three_vote(story: stories.Story, seed: int) -> None:
+def test_five_nodes_with_three_voters(story: stories.Story, seed: int) -> None:
     Simulation(seed, Options(nodes=5)).play(story)
 
 
@@ -63,19 +63,19 @@ def test_a_disk_fails_and_the_controller_is_out_of_reach(seed: int) -> None:
 
 
 @BY_SEED
-def test_a_replica_that_others_went_on_without_does_not_lead(seed: int) -> None:
+def test_a_replica_without_acknowledged_records_does_not_lead(seed: int) -> None:
     story = stories.a_replica_that_others_went_on_without_does_not_lead
     Simulation(seed, Options(nodes=5, in_sync=1)).play(story)
 
 
 @pytest.mark.parametrize("seed", [16, 19])
-def test_the_last_in_sync_does_not_lead_when_it_hears_that_it_is_the_last(seed: int) -> None:
-    """The quorum was lost, and the one that came back with it was put out of the ISR."""
+def test_the_last_replica_in_sync_does_not_lead_when_it_learns_that_it_is_the_last(seed: int) -> None:
+    """In these seeds the quorum is lost, and the replica that returns with it was removed from the ISR."""
     Simulation(seed, Options()).play(stories.the_last_in_sync_loses_its_power)
 
 
 @pytest.mark.parametrize("nodes", [1, 3])
-def test_a_cluster_that_flushes_each_record_outlives_the_power_of_all(nodes: int) -> None:
+def test_a_cluster_that_flushes_each_record_survives_a_power_failure_of_all_nodes(nodes: int) -> None:
     for seed in range(4 - nodes):
         options = Options(nodes=nodes, settings=stories.DURABLE)
         Simulation(seed, options).play(stories.the_power_of_all_fails)
@@ -88,29 +88,29 @@ def test_a_follower_dies_when_its_leader_has_lost_its_power(seed: int) -> None:
 
 @BY_SEED
 @pytest.mark.parametrize("story", group_stories.STORIES, ids=lambda story: story.__name__)
-def test_groups_outlive_their_coordinator(story: stories.Story, seed: int) -> None:
+def test_groups_survive_their_coordinator(story: stories.Story, seed: int) -> None:
     Simulation(seed, Options(consumers=4)).play(story)
 
 
 @BY_SEED
 @pytest.mark.parametrize("nodes", [3, 4])
-def test_denials_hold(nodes: int, seed: int) -> None:
+def test_denials_hold_under_faults(nodes: int, seed: int) -> None:
     options = Options(nodes=nodes, settings=acl_stories.SETTINGS)
     Simulation(seed, options).play(acl_stories.denials_hold_whatever_fails)
 
 
 @BY_SEED
-def test_old_acls_serve_nobody_for_long(seed: int) -> None:
+def test_no_client_is_served_by_old_acls_for_long(seed: int) -> None:
     options = Options(kinds=acl_stories.CUTS, settings=acl_stories.SETTINGS)
     Simulation(seed, options).play(acl_stories.old_acls_serve_nobody_for_long)
 
 
-def test_a_broker_that_lost_its_disk_is_filled_again() -> None:
+def test_a_broker_that_lost_its_disk_copies_its_replicas_again() -> None:
     Simulation(3, Options(nodes=4)).play(stories.a_broker_loses_its_disk)
 
 
 @BY_SEED
-def test_an_older_cluster_learns_transactions(seed: int) -> None:
+def test_an_older_cluster_is_upgraded_to_transactions(seed: int) -> None:
     simulation = Simulation(seed, Options(settings=upgrade_stories.SETTINGS))
     for node in simulation.world.nodes:
         node.release = upgrade_stories.older
@@ -126,13 +126,13 @@ def test_a_late_copy_changes_nothing(story: stories.Story, seed: int) -> None:
 
 @BY_SEED
 @pytest.mark.parametrize("story", txn_stories.STORIES, ids=lambda story: story.__name__)
-def test_transactions_outlive_who_has_a_part_in_them(story: stories.Story, seed: int) -> None:
+def test_transactions_survive_their_coordinators_and_leaders(story: stories.Story, seed: int) -> None:
     Simulation(seed, Options(settings=txn_stories.SETTINGS)).play(story)
 
 
 @BY_SEED
 @pytest.mark.parametrize("story", share_state_stories.STORIES, ids=lambda story: story.__name__)
-def test_states_of_share_partitions_outlive_their_coordinators(story: stories.Story, seed: int) -> None:
+def test_states_of_share_partitions_survive_their_coordinators(story: stories.Story, seed: int) -> None:
     Simulation(seed, Options(settings=share_state_stories.SETTINGS)).play(story)
 
 
@@ -144,7 +144,7 @@ def test_share_groups_keep_their_promises(story: stories.Story, seed: int) -> No
 
 @BY_SEED
 @pytest.mark.parametrize("story", balance_stories.STORIES, ids=lambda story: story.__name__)
-def test_a_cluster_balances_itself_whatever_falls(story: stories.Story, seed: int) -> None:
+def test_a_cluster_balances_itself_while_nodes_fail(story: stories.Story, seed: int) -> None:
     Simulation(seed, balance_stories.OPTIONS).play(story)
 
 
@@ -159,7 +159,7 @@ def test_a_busy_broker_gets_no_more_leaders(seed: int) -> None:
 
 
 @BY_SEED
-def test_a_share_group_outlives_a_lost_disk(seed: int) -> None:
+def test_a_share_group_survives_a_lost_disk(seed: int) -> None:
     Simulation(seed, Options(nodes=4, workers=4)).play(share_stories.a_node_loses_its_disk)
 
 

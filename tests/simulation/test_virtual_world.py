@@ -1,4 +1,4 @@
-"""The simulated world itself: what its network, disk and processes promise, and what they do not."""
+"""Tests of the simulated world: the guarantees of its network, disk and processes, and their limits."""
 
 import asyncio
 import gc
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Collector(asyncio.Protocol):
-    """Notes what it is told."""
+    """A protocol that records all that it receives."""
 
     def __init__(self) -> None:
         self.received = b""
@@ -79,7 +79,7 @@ class Pair:
         await asyncio.get_running_loop().create_connection(lambda: self.near, "b", 9)
 
 
-def test_bytes_arrive_in_order_however_they_are_cut() -> None:
+def test_bytes_arrive_in_order_however_they_are_split() -> None:
     pair = Pair()
     sent = random.Random(0).randbytes(100_000)
 
@@ -93,7 +93,7 @@ def test_bytes_arrive_in_order_however_they_are_cut() -> None:
     assert pair.far.received == sent
 
 
-def test_a_cut_in_one_direction_holds_up_that_direction_alone() -> None:
+def test_a_cut_in_one_direction_holds_up_only_that_direction() -> None:
     pair = Pair()
 
     async def story() -> None:
@@ -110,7 +110,7 @@ def test_a_cut_in_one_direction_holds_up_that_direction_alone() -> None:
     pair.play(story())
 
 
-def test_a_peer_that_stands_still_blocks_the_writer_until_it_goes_on() -> None:
+def test_a_paused_peer_blocks_the_writer_until_it_is_resumed() -> None:
     pair = Pair()
 
     async def story() -> None:
@@ -127,7 +127,7 @@ def test_a_peer_that_stands_still_blocks_the_writer_until_it_goes_on() -> None:
     pair.play(story())
 
 
-def test_the_death_of_a_process_is_told_and_that_of_a_host_is_not() -> None:
+def test_a_peer_notices_the_death_of_a_process_but_not_of_a_host() -> None:
     told, silent = Pair(), Pair()
 
     async def process_dies() -> None:
@@ -151,7 +151,7 @@ def test_the_death_of_a_process_is_told_and_that_of_a_host_is_not() -> None:
     silent.play(host_dies())
 
 
-def test_who_dials_a_host_without_a_listener_is_refused_and_who_dials_a_dead_one_waits() -> None:
+def test_a_connection_without_a_listener_is_refused_and_one_to_a_dead_host_waits() -> None:
     pair = Pair()
 
     async def story() -> None:
@@ -166,7 +166,7 @@ def test_who_dials_a_host_without_a_listener_is_refused_and_who_dials_a_dead_one
     pair.play(story())
 
 
-def test_nothing_of_a_dead_process_happens_any_more() -> None:
+def test_a_dead_process_does_nothing_more() -> None:
     world = World(1)
     process, seen = world.add_client("a"), []
 
@@ -176,7 +176,7 @@ def test_nothing_of_a_dead_process_happens_any_more() -> None:
                 await asyncio.sleep(1)
                 seen.append(world.loop.now_s)
         finally:
-            await asyncio.sleep(1)  # one that is killed does not come to this
+            await asyncio.sleep(1)  # a killed coroutine does not get beyond this
             seen.append(-1)
 
     async def main() -> None:
@@ -190,7 +190,7 @@ def test_nothing_of_a_dead_process_happens_any_more() -> None:
     assert seen == [1, 2, 3]
 
 
-def test_a_run_in_which_nothing_can_happen_any_more_ends() -> None:
+def test_a_run_without_callbacks_ends() -> None:
     world = World(1)
 
     async def main() -> None:
@@ -201,15 +201,15 @@ def test_a_run_in_which_nothing_can_happen_any_more_ends() -> None:
     world.close()
 
 
-def test_a_run_that_fails_leaves_nothing_to_the_collector() -> None:
-    """Python warns of a coroutine that nobody awaited; of another test, if that is when it is collected."""
+def test_a_failed_run_leaves_nothing_to_the_garbage_collector() -> None:
+    """Python warns of a coroutine that was never awaited when it is collected, perhaps in another test."""
     world, seen = World(1), list[str]()
     process = world.add_client("a")
 
     async def never() -> None: ...
 
     def in_a_circle() -> Coroutine[Any, Any, None]:
-        """Return a coroutine that only the collector finds."""
+        """Return a coroutine that only the garbage collector finds."""
         circle: list[Any] = [never()]
         circle.append(circle)
         made: Coroutine[Any, Any, None] = circle[0]
@@ -229,11 +229,11 @@ def test_a_run_that_fails_leaves_nothing_to_the_collector() -> None:
         world.spawn(process, stands("a task of a process"))
         await asyncio.sleep(1)
         world.loop.pause(process)
-        world.spawn(process, waits_for(in_a_circle()))  # which does not begin
+        world.spawn(process, waits_for(in_a_circle()))  # it does not start
         world.loop.failures.append(SimulationError("it has failed"))
         await stands("the run")
 
-    gc.collect()  # what others have left
+    gc.collect()  # garbage of earlier tests
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         with pytest.raises(SimulationError, match="it has failed"):
@@ -257,7 +257,7 @@ def disk(seed: int = 0) -> tuple[VirtualStorage, VirtualDisk]:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_what_was_synced_survives_and_of_the_rest_a_part_may(seed: int) -> None:
+def test_synced_bytes_survive_and_others_may(seed: int) -> None:
     storage, made = disk(seed)
     file = made.open(Path("/d/f"), create=True)
     file.write_at(0, [b"a" * 5_000])
@@ -286,7 +286,7 @@ def test_power_cuts_tear_differently_by_seed() -> None:
     assert b"" in contents and b"x" * 10_000 in contents
 
 
-def test_names_survive_up_to_one_that_does_not() -> None:
+def test_changes_of_names_survive_up_to_the_first_that_is_lost() -> None:
     left = set()
     for seed in range(60):
         storage, made = disk(seed)
@@ -299,7 +299,7 @@ def test_names_survive_up_to_one_that_does_not() -> None:
     assert left == {(), ("one",), ("one", "two"), ("one", "three", "two"), ("four", "three", "two")}
 
 
-def test_a_truncation_that_is_lost_takes_what_was_written_after_it_along() -> None:
+def test_a_lost_truncation_also_loses_later_writes() -> None:
     outcomes = set()
     for seed in range(60):
         storage, made = disk(seed)
@@ -335,7 +335,7 @@ print(*(run_seed(3, Options(nodes=nodes, seconds=3.0, transactions=2)).digest fo
 
 
 @pytest.mark.slow
-def test_a_seed_is_the_same_run_in_every_process() -> None:
+def test_a_seed_gives_the_same_run_in_every_process() -> None:
     digests = {
         subprocess.run(
             [sys.executable, "-c", _DIGESTS],

@@ -1,6 +1,6 @@
-"""Actors that take turns: threads of which one runs at a time, until its next request; a seed says which.
+"""Actors: threads of which only one runs at a time, until its next request; a seed chooses which.
 
-So code that blocks can be interleaved at each of its requests, the same way every time.
+In this way blocking code can be interleaved at each of its requests, and a seed repeats the same order.
 """
 
 import random
@@ -13,11 +13,11 @@ LONGEST_SLEEP: Final = 200  # turns
 
 
 class Killed(BaseException):
-    """An actor's end in the middle of whatever it does."""
+    """The exception that ends a killed actor wherever it is."""
 
 
 class Actor:
-    """One thread of control; `result` or `failure` is there once it is done."""
+    """A thread of which `result` or `failure` is set once it is done."""
 
     def __init__(self, name: str, run: Callable[[], Any]) -> None:
         self.name = name
@@ -27,19 +27,19 @@ class Actor:
         self.failure: Exception | None = None
         self.sleeps_until = 0
         self._run = run
-        self._turn, self._back = threading.Lock(), threading.Lock()  # held until it is their turn
+        self._turn, self._back = threading.Lock(), threading.Lock()  # locked while it is not their turn
         self._turn.acquire()
         self._back.acquire()
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)
         self._thread.start()
 
     def go(self) -> None:
-        """Let it run to its next request, or to its end."""
+        """Let the actor run to its next request, or to its end."""
         self._turn.release()
         self._back.acquire()
 
     def pause(self) -> None:
-        """Called by the actor itself, before each request."""
+        """Give the turn back; the actor itself calls this before each request."""
         self._back.release()
         self._turn.acquire()
         if self.is_killed:
@@ -63,12 +63,12 @@ _here = threading.local()
 
 
 def pause() -> None:
-    """The actor that calls this waits for its next turn."""
+    """Let the calling actor wait for its next turn."""
     _here.actor.pause()
 
 
 class Turns:
-    """All actors, and whose turn it is."""
+    """The scheduler of all actors."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -81,7 +81,7 @@ class Turns:
         return actor
 
     def next(self) -> bool:
-        """One turn of one actor; False when all are done. Now and then one sleeps for many turns."""
+        """Give one actor a turn, after which it may sleep for many; return False when all are done."""
         self.actors = [actor for actor in self.actors if not actor.is_done]
         if not self.actors:
             return False
@@ -94,7 +94,7 @@ class Turns:
         return True
 
     def kill(self, actor: Actor) -> None:
-        """It goes no further than it is."""
+        """End an actor at the request before which it waits."""
         if not actor.is_done:
             actor.is_killed = True
             actor.go()

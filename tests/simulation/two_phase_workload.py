@@ -1,8 +1,9 @@
-"""Producers of transactions that outlive them (KIP-939): one prepares and is gone, whoever comes next under
-its id finds the transaction open, whole and under the pair that it had, and decides.
+"""Producers with two-phase commit, whose prepared transactions survive them (KIP-939).
 
-What the one before has still asked for counts if it came before its successor did, else never. Nobody else
-ends such a transaction, however long it takes, and so nobody here is ever told that it is fenced.
+A producer prepares a transaction and ends. Its successor, with the same transactional id, finds the
+transaction open, complete and under the pair that it had, and decides. An end that the predecessor still
+requested counts only if it arrived before the successor did. Only these clients end such a transaction,
+however long it takes, so none of them is ever fenced.
 """
 
 import asyncio
@@ -19,12 +20,12 @@ from tests.simulation.virtual_loop import SimulationError
 from tests.simulation.workload import Workload
 
 NOTHING: Final = (-1, -1)
-TINY_TIMEOUT_MS: Final = 1  # which counts for nothing with two phases
+TINY_TIMEOUT_MS: Final = 1  # has no effect with two-phase commit
 COMMIT, ABORT, PREPARE = "commit", "abort", "prepare"
 
 
 class TwoPhaseProducer:
-    """Transactions over some partitions, one after the other, by clients that come and go."""
+    """A producer of transactions over some partitions, by clients that come and go."""
 
     def __init__(self, party: TxnParty, partitions: Sequence[TopicPartition]) -> None:
         self._party = party
@@ -59,7 +60,7 @@ class TwoPhaseProducer:
     async def _prepare(self, transaction: ToldTransaction) -> None:
         party, chance = self._party, self._party.chance
         prepared = party.producer.producer
-        forgotten = chance.choice((None, None, True, False))  # an end that it asked for as its last word
+        forgotten = chance.choice((None, None, True, False))  # the end that its last request asks for
         if forgotten is not None:
             await party.end_and_forget(transaction, committed=forgotten)
         while True:

@@ -1,8 +1,9 @@
-"""A transactional producer as libraries have it, of either protocol, and a reader of committed records.
+"""A transactional producer of either protocol, as client libraries implement it, and a reader.
 
-Version 1 tells the coordinator of each partition before it is written to, and keeps its epoch; with version 2
-(KIP-890) the leaders tell it, and each end of a transaction moves the epoch. Requests are sent again, over
-whatever connection there is, until an answer says something; what it says is the caller's matter.
+In protocol version 1 the producer registers each partition with the coordinator before it writes there, and
+keeps its epoch. In version 2 (KIP-890) leaders register partitions, and each end of a transaction bumps the
+epoch. A request is repeated, over any connection, until the answer is final; the caller decides what to do
+about it.
 """
 
 import asyncio
@@ -54,7 +55,7 @@ COORDINATOR_IS_ELSEWHERE: Final = {
     ErrorCode.NETWORK_EXCEPTION,
     ErrorCode.REQUEST_TIMED_OUT,
 }
-# Libraries ask again when they hear one of these.
+# Errors after which client libraries send a request again.
 RETRIABLE: Final = COORDINATOR_IS_ELSEWHERE | {
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -72,7 +73,7 @@ A = TypeVar("A")
 
 
 class Protocol(NamedTuple):
-    """The versions of requests by which a client chooses how its transactions go."""
+    """The request versions by which a client selects a transaction protocol."""
 
     produce: int
     end: int
@@ -90,7 +91,7 @@ V2: Final = Protocol(produce=12, end=5, offset_commit=5, adds_partitions=False)
 
 
 class LatePath:
-    """Another way from a client to the nodes, on which bytes take seconds: for what the client gave up."""
+    """Another path from a client to the nodes, which takes seconds: for requests that the client gives up."""
 
     def __init__(self, world: World, process: Process, chance: random.Random) -> None:
         self._world = world
@@ -100,7 +101,7 @@ class LatePath:
     async def send(
         self, client: SimClient, endpoint: tuple[str, int], message: object, answer: type[Any], version: int
     ) -> None:
-        """Send over a connection of its own, and back; the bytes arrive when they do."""
+        """Send a request over a connection of its own and return; it arrives up to 8 s later."""
         delay_s = self._chance.choice((0.05, 0.5, 2.0, 8.0)) * self._chance.random()
         is_sent = asyncio.Event()
         self._world.spawn(
@@ -132,13 +133,13 @@ class LatePath:
             is_sent.set()
             await request
         except KafkaError:
-            pass  # nobody is there, or nobody answers: it was given up anyway
+            pass  # no connection, or no answer: the request was given up anyway
         finally:
             is_sent.set()
 
 
 class TxnClient:
-    """One producer with a transactional id."""
+    """A producer with a transactional id."""
 
     def __init__(
         self,
@@ -163,12 +164,13 @@ class TxnClient:
         self._trace = trace
         self._sequences: dict[TopicPartition, int] = {}
 
-    # ---- the coordinator -----------------------------------------------------------------------------
+    # ---- coordinator ---------------------------------------------------------------------------------
 
     async def init(self, *, resumes: bool = False, keeps_prepared: bool = False) -> tuple[int, int]:
-        """A pair of its own; `resumes`: as the one that it has been (KIP-360).
+        """Request a producer id and epoch; with `resumes`, as the producer that it was (KIP-360).
 
-        With `keeps_prepared` what is open stays so (KIP-939); told is its pair, (-1, -1) for nothing.
+        With `keeps_prepared` an open transaction is kept (KIP-939), and its pair returned, (-1, -1) if there
+        is none.
         """
         expected = self.producer if resumes else (-1, -1)
         request = InitProducerIdRequest(
@@ -216,7 +218,7 @@ class TxnClient:
         await self._ask(request, AddOffsetsToTxnResponse, 3, lambda answer: (answer.error_code,))
 
     async def end(self, *, committed: bool, late: LatePath | None = None) -> None:
-        """Commit or abort. With `late` a first copy goes astray and arrives when it does."""
+        """Commit or abort. With `late` a first copy of the request takes the late path."""
         if late is not None:
             await self.end_and_forget(late, committed=committed)
         answer = await self._ask(
@@ -230,14 +232,14 @@ class TxnClient:
             self._sequences.clear()
 
     async def end_and_forget(self, late: LatePath, *, committed: bool) -> None:
-        """Ask for the end, and hear nothing of it."""
+        """Send the end of the transaction over the late path, and ignore the answer."""
         try:
             coordinator = await self._coordinator()
         except KafkaError:
             return
         request = self._end_request(committed)
         await late.send(self.client, coordinator, request, EndTxnResponse, self.protocol.end)
-        # As libraries do when an answer is overdue: the connection is given up for a newer one.
+        # Libraries do the same when a response is overdue: they replace the connection.
         self.client.drop_connection(coordinator)
 
     def _end_request(self, committed: bool) -> EndTxnRequest:
@@ -254,7 +256,7 @@ class TxnClient:
     async def _ask(
         self, request: object, answer: type[R], version: int, codes: Callable[[R], Iterable[int]]
     ) -> R:
-        """Ask the coordinator until it says something."""
+        """Send a request to the coordinator until the answer is final."""
         while True:
             try:
                 found = await self.client.ask(await self._coordinator(), request, answer, max_version=version)
@@ -274,9 +276,9 @@ class TxnClient:
     async def produce(
         self, partition: TopicPartition, *batches: list[bytes], late: LatePath | None = None
     ) -> list[int]:
-        """Append batches, of which several are on their way at once; their offsets.
+        """Produce batches, several in flight at once, and return their offsets.
 
-        With `late` a first copy of the first goes astray and arrives when it does.
+        With `late` a first copy of the first request takes the late path.
         """
         offsets: dict[int, int] = {}
 
@@ -325,7 +327,7 @@ class TxnClient:
     async def produce_and_forget(
         self, partition: TopicPartition, values: list[bytes], late: LatePath
     ) -> None:
-        """A batch that its producer gives up while it is on its way; a new epoch must follow."""
+        """Send a batch over the late path and give it up; a new epoch must follow."""
         await self._send_late(late, partition, self._batches(partition, [values])[0].request)
 
     async def _send_late(self, late: LatePath, partition: TopicPartition, request: ProduceRequest) -> None:
@@ -357,9 +359,9 @@ class TxnClient:
         member_id: str,
         late: LatePath | None = None,
     ) -> None:
-        """Offsets that hold when the transaction is committed.
+        """Commit offsets of a group in the transaction.
 
-        With `late` a first copy goes astray and arrives when it does.
+        With `late` a first copy of the request takes the late path.
         """
         request = TxnOffsetCommitRequest(
             transactional_id=self.transactional_id,
@@ -409,11 +411,11 @@ class TxnClient:
             await pause(self._chance)
 
 
-# ---- reading -----------------------------------------------------------------------------------------------
+# ---- reader ------------------------------------------------------------------------------------------------
 
 
 class Marker(NamedTuple):
-    """The end of a transaction as it stands in a log."""
+    """The marker of a transaction in a log."""
 
     producer_id: int
     producer_epoch: int
@@ -422,7 +424,7 @@ class Marker(NamedTuple):
 
 
 class Portion(NamedTuple):
-    """What a fetch brought: the records that a reader of this isolation level passes on."""
+    """The result of a fetch: the records that a reader of this isolation level returns."""
 
     records: list[Record]
     markers: list[Marker]
@@ -434,7 +436,7 @@ class Portion(NamedTuple):
 async def read(
     client: SimClient, partition: TopicPartition, offset: int, *, committed: bool, max_wait_ms: int = 0
 ) -> Portion:
-    """Fetch from the leader, and leave out what is aborted as clients do (isolation is half theirs)."""
+    """Fetch from the leader and drop aborted records, which is the client's part of isolation."""
     request = FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=1,

@@ -1,10 +1,9 @@
-"""What transactional producers were told, and whether logs and readers agree with it.
+"""The history of transactional producers, with the checks that logs and readers agree with it.
 
-A transaction is committed once its commit was answered, aborted as long as nobody has asked to commit it, and
-in doubt between. Held while the run goes on: a reader of committed records sees none of a transaction that
-nobody has asked to commit. Held at the end: it sees all of a committed one, none of an aborted one, and all
-or nothing of one in doubt; copies of a topic are of each record once, up to the offset that the group
-committed.
+A transaction is committed when its commit was answered, undecided as long as no commit was sent, and in doubt
+in between. Checked during the run: readers of committed records see no record of an undecided transaction.
+Checked at the end: they see all records of a committed transaction, none of an aborted one, and all or none
+of one in doubt; and a copied topic has each record once, up to the offset that the group committed.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,16 +18,16 @@ Contents = Mapping[TopicPartition, Sequence[bytes]]
 
 
 class Fate(Enum):
-    """What is known of a transaction."""
+    """The state of a transaction, as its producer knows it."""
 
-    UNDECIDED = "undecided, or to be aborted"
-    IN_DOUBT = "asked to commit"
+    UNDECIDED = "undecided or aborted"
+    IN_DOUBT = "in doubt"
     COMMITTED = "committed"
 
 
 @dataclass(slots=True, eq=False)
 class ToldTransaction:
-    """One transaction, as its producer knows it: the records that it has sent, by partition."""
+    """A transaction with the records that its producer has sent, by partition."""
 
     name: str
     fate: Fate = Fate.UNDECIDED
@@ -36,12 +35,12 @@ class ToldTransaction:
 
 
 class TxnHistory:
-    """Of all transactions of a run."""
+    """The history of all transactions of a run."""
 
     def __init__(self) -> None:
         self.transactions: list[ToldTransaction] = []
-        self.epoch_movers: set[int] = set()  # ids of producers whose epoch moves with each end
-        self.fences = 0  # how often a producer was told that it has a successor
+        self.epoch_movers: set[int] = set()  # ids of producers whose epoch is bumped at each end
+        self.fences = 0  # how often a producer was fenced
         self._of_value: dict[bytes, ToldTransaction] = {}
 
     def begin(self, name: str) -> ToldTransaction:
@@ -49,7 +48,7 @@ class TxnHistory:
         return self.transactions[-1]
 
     def sends(self, transaction: ToldTransaction, partition: TopicPartition, values: Sequence[bytes]) -> None:
-        """Before a batch leaves."""
+        """Note a batch before it is sent."""
         assert transaction.fate is Fate.UNDECIDED, transaction
         transaction.values.setdefault(partition, []).extend(values)
         for value in values:
@@ -61,20 +60,20 @@ class TxnHistory:
     # ---- readers -----------------------------------------------------------------------------------------
 
     def saw(self, partition: TopicPartition, offset: int, value: bytes) -> None:
-        """A reader of committed records was given one."""
+        """Check a record that a reader of committed records received."""
         transaction = self._of_value.get(value)
         if transaction is None:
-            raise SimulationError(f"{partition} shows {value[:24]!r} at {offset}, which nobody sent")
+            raise SimulationError(f"{partition} shows {value[:24]!r} at {offset}, which was not sent")
         if transaction.fate is Fate.UNDECIDED:
             raise SimulationError(
                 f"{partition} shows {value[:24]!r} at {offset} to a reader of committed records;"
                 f" the transaction {transaction.name} is {transaction.fate.value}"
             )
 
-    # ---- the end -----------------------------------------------------------------------------------------
+    # ---- end ---------------------------------------------------------------------------------------------
 
     def check_end(self, committed: Contents, all_records: Contents) -> None:
-        """Compare with what readers of both isolation levels find when all is at rest."""
+        """Compare with the records that readers of both isolation levels find at the end."""
         visible = {partition: set(values) for partition, values in committed.items()}
         for partition, values in committed.items():
             if len(visible[partition]) < len(values):
@@ -88,7 +87,7 @@ class TxnHistory:
             for value in values:
                 of = self._of_value.get(value)
                 if of is None:
-                    raise SimulationError(f"{partition} has {value[:24]!r}, which nobody sent")
+                    raise SimulationError(f"{partition} has {value[:24]!r}, which was not sent")
                 if of.fate is Fate.COMMITTED and value not in visible[partition]:
                     raise SimulationError(f"{partition} hides {value[:24]!r}, which {of.name} has committed")
 
@@ -109,8 +108,8 @@ class TxnHistory:
                 if not is_there
             ]
             raise SimulationError(
-                f"of {transaction.name}, which is {transaction.fate.value}, {sum(there)} of {len(sent)}"
-                f" records are visible; missing are {missing[:6]}"
+                f"{sum(there)} of {len(sent)} records of {transaction.name} ({transaction.fate.value})"
+                f" are visible; missing are {missing[:6]}"
             )
 
 
@@ -121,9 +120,10 @@ def check_copies(
     committed_offset: int,
     offsets: Sequence[int],
 ) -> None:
-    """Records of `source` below the group's offset have one committed copy each, the others none.
+    """Check that records of `source` below the group's offset have one committed copy each, and others none.
 
-    `originals` are the committed records at `offsets`; `copies` those of this source that readers see.
+    `originals` are the committed records at `offsets`; `copies` are the copies from this source that readers
+    see.
     """
     expected = {value for value, offset in zip(originals, offsets, strict=True) if offset < committed_offset}
     found = set(copies)

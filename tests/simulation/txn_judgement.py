@@ -1,8 +1,8 @@
-"""What must hold of transactions when the cluster is whole and at rest.
+"""The checks of transactions when the cluster has recovered and is at rest.
 
-Every transaction comes to an end by itself: no log holds one open, and no coordinator waits for markers.
-Then logs and readers agree with what producers were told. A log has at most one marker for each epoch of a
-producer whose epoch moves with every end.
+Every transaction ends: no log has an open one, and no coordinator waits for markers. Then logs and readers
+agree with the history of the producers. A log has at most one marker for each epoch of a producer whose epoch
+is bumped at each end.
 """
 
 import random
@@ -24,7 +24,7 @@ AT_REST: Final = {"Empty", "CompleteCommit", "CompleteAbort"}
 
 
 class Found:
-    """A partition as readers of one isolation level see it."""
+    """The content of a partition for readers of one isolation level."""
 
     def __init__(self) -> None:
         self.offsets: list[int] = []
@@ -40,7 +40,7 @@ async def wait_until_ended(
     *,
     limit_s: float,
 ) -> None:
-    """No transaction is open, in logs and in the eyes of the coordinators."""
+    """Wait until no transaction is open in any log or at any coordinator."""
     deadline_s = world.loop.now_s + limit_s
     while (open_somewhere := await _what_is_open(world, client, partitions)) is not None:
         if world.loop.now_s > deadline_s:
@@ -86,7 +86,7 @@ async def read_to_end(
     committed: bool,
     limit_s: float,
 ) -> Found:
-    """All that a partition shows at an isolation level."""
+    """Return all that a partition shows at an isolation level."""
     deadline_s = world.loop.now_s + limit_s
     found, offset = Found(), 0
     while True:
@@ -94,7 +94,7 @@ async def read_to_end(
             portion: Portion = await read(client, partition, offset, committed=committed)
         except KafkaError as error:
             if world.loop.now_s > deadline_s:
-                raise SimulationError(f"{partition} cannot be read when all is well: {error}") from error
+                raise SimulationError(f"{partition} cannot be read after recovery: {error}") from error
             client.forget_leader(partition)
             await pause(chance)
             continue
@@ -105,7 +105,7 @@ async def read_to_end(
         if offset >= portion.high_watermark:
             return found
         if world.loop.now_s > deadline_s:
-            raise SimulationError(f"{partition} gives nothing at {offset} of {portion.high_watermark}")
+            raise SimulationError(f"{partition} returns no records at {offset} of {portion.high_watermark}")
 
 
 def check_logs(
@@ -116,10 +116,10 @@ def check_logs(
     *,
     level: int,
 ) -> None:
-    """Readers of both isolation levels, against what producers were told.
+    """Compare what readers of both isolation levels find with the history of the producers.
 
-    Below level 2 of transaction.version a coordinator's own abort has no epoch that only its marker has, and
-    the next coordinator's copy of the marker is written again.
+    Below level 2 of transaction.version, an abort by the coordinator has no epoch of its own, so the marker
+    that the next coordinator repeats is written again.
     """
     for partition, found in everything.items():
         told.check_end(partition, Content(0, dict(zip(found.offsets, found.values, strict=True))))
@@ -140,7 +140,7 @@ def check_all_copies(
     targets: dict[TopicPartition, Found],
     committed_offsets: dict[TopicPartition, int],
 ) -> None:
-    """Each record that a group has passed has one copy, and no other has."""
+    """Check that each record below the group's offset has one copy, and that no other record has one."""
     source_of = {value: partition for partition, found in sources.items() for value in found.values}
     copies: dict[TopicPartition, list[bytes]] = {partition: [] for partition in sources}
     for found in targets.values():

@@ -1,6 +1,7 @@
-"""Rules of transactions taken out one at a time: of the coordinator, of leaders, of markers, of groups.
+"""Mutants of transactions: of the coordinator, leaders, markers and groups.
 
-As in `mutants`: whole clusters, looked for by what producers were told and readers saw.
+Like those of `mutants`, they run in whole clusters, where producers' answers and readers' records are
+checked.
 """
 
 from collections.abc import Callable
@@ -50,7 +51,7 @@ TXN_MUTANTS: list[Mutant] = []
 
 
 def mutant(options: Options, *first: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """Enter a mutant into the list; the seeds `first` have found it, and are tried first."""
+    """Add a mutant to the list; the seeds `first` have detected it and are tried first."""
 
     def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
         run = partial(run_seed, options=options)
@@ -61,7 +62,7 @@ def mutant(options: Options, *first: int) -> Callable[[Callable[[Patch], None]],
 
 
 def story_mutant(story: Story) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """The same, looked for in one story."""
+    """Add a mutant that a scenario must detect."""
 
     def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
         TXN_MUTANTS.append(Mutant(plant=plant, run=partial(_play, story), seeds=range(MAX_SEEDS)))
@@ -75,7 +76,7 @@ def _play(story: Story, seed: int) -> object:
 
 
 def walk_mutant(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
-    """The same, looked for in one log, one coordinator and requests that are held up anywhere."""
+    """Add a mutant that a test with one log, one coordinator and delayed requests must detect."""
     run = test_verification.test_a_transaction_ended_by_the_coordinator_is_not_open
     TXN_MUTANTS.append(Mutant(plant=plant, run=run, seeds=(0, 2)))
     return plant
@@ -146,7 +147,7 @@ def an_open_transaction_admits_every_epoch(patch: Patch) -> None:
 
 @mutant(TXN, 3)
 def a_late_copy_is_the_lowest_that_asks(patch: Patch) -> None:
-    """As Apache Kafka 4.3.1 has it."""
+    """Apache Kafka 4.3.1 has this rule."""
     check_first = Verifications.check_first
 
     def check(verifications: Verifications, header: Any, guard: Any, **kwargs: Any) -> Any:
@@ -158,7 +159,7 @@ def a_late_copy_is_the_lowest_that_asks(patch: Patch) -> None:
     patch.setattr(Verifications, "check_first", check)
 
 
-# ---- the coordinator ---------------------------------------------------------------------------------------
+# ---- coordinator -------------------------------------------------------------------------------------------
 
 
 @mutant(TXN, 2)
@@ -198,7 +199,7 @@ def who_is_too_slow_keeps_its_epoch(patch: Patch) -> None:
 
 @mutant(TXN, 18)
 def late_ends_of_the_old_protocol_decide(patch: Patch) -> None:
-    """KAFKA-17754."""
+    """The subject of KAFKA-17754."""
     end = transaction_coordinator.end_transaction
     patch.setattr(
         transaction_coordinator,
@@ -234,7 +235,7 @@ def a_transaction_is_complete_with_its_first_marker(patch: Patch) -> None:
         return written(shard, replace(command, partitions=frozenset(left)), now_ms)
 
     patch.setattr(transaction_coordinator, "markers_written", all_of_them)
-    # Reading logs when they are first led takes turns of the loop, and few seeds have the moment then.
+    # Reading each log when it is first led takes turns of the loop, so that few seeds would hit the moment.
     patch.setattr(LogScrub, "leads", lambda *_: None)
 
 

@@ -1,4 +1,4 @@
-"""Transactions whose coordinator, or whose leader, dies with what nobody else has, and the end of epochs."""
+"""Scenarios of transactions: a coordinator or leader dies with records of its own, and epochs run out."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 async def a_coordinator_dies_with_a_decision_that_nobody_else_has(simulation: Simulation) -> None:
-    """No marker has left, so the next coordinator is free to abort what it finds open."""
+    """No marker was sent, so the next coordinator may abort the transaction, which it finds open."""
     producer, coordinator, _ = await _producer_beside_its_leader(simulation)
     await _as_client(simulation, producer.produce(FIRST, [b"one"]))
     await _nobody_copies_from(simulation, coordinator)
@@ -31,7 +31,7 @@ async def a_coordinator_dies_with_a_decision_that_nobody_else_has(simulation: Si
     decided = _shard_of(coordinator, producer).transactions
     await until(lambda: decided[producer.transactional_id].state is not TransactionState.ONGOING)
     await asyncio.sleep(0.2)
-    assert not ending.done(), "a producer was told of a decision that one node alone has"
+    assert not ending.done(), "a producer received a decision that only one node has"
 
     ending.cancel()
     coordinator.kill()
@@ -45,7 +45,7 @@ async def a_coordinator_dies_with_a_decision_that_nobody_else_has(simulation: Si
 
 
 async def a_leader_dies_with_a_marker_that_nobody_else_has(simulation: Simulation) -> None:
-    """The coordinator goes on until the next leader has it, too."""
+    """The coordinator repeats the marker until the next leader has it, too."""
     producer, _, leader = await _producer_beside_its_leader(simulation)
     await _as_client(simulation, producer.produce(FIRST, [b"one"]))
     _, partition = await leader_of(simulation)
@@ -62,7 +62,7 @@ async def a_leader_dies_with_a_marker_that_nobody_else_has(simulation: Simulatio
 
 
 async def epochs_run_out(simulation: Simulation) -> None:
-    """The producer goes on under another id, whoever coordinates it; each end is asked for twice."""
+    """The producer continues with another producer id, at any coordinator; each end is requested twice."""
     producer, coordinator, _ = await _producer_beside_its_leader(simulation)
     _use_up_epochs(coordinator, producer)
     kept = []
@@ -97,7 +97,7 @@ def _as_client(simulation: Simulation, work: Coroutine[Any, Any, T]) -> "asyncio
 
 
 async def _producer_beside_its_leader(simulation: Simulation) -> tuple[TxnClient, VirtualNode, VirtualNode]:
-    """A producer whose coordinator is not the leader of the first partition, which is given, too."""
+    """Return a producer, its coordinator, and the leader of the first partition, which is another node."""
     leader, _ = await leader_of(simulation)
     for number in range(100):
         producer = producer_of(simulation, f"x{number}", V2)
@@ -115,7 +115,7 @@ def _index_of(node: VirtualNode, producer: TxnClient) -> int:
 
 
 def _shard_of(node: VirtualNode, producer: TxnClient) -> Any:
-    """The core's shard of that id."""
+    """Return the core's shard that has the transactional id."""
     shard = _runtime_shard(node, producer).coordinator
     assert shard is not None
     return shard.shard
@@ -127,7 +127,7 @@ def _runtime_shard(node: VirtualNode, producer: TxnClient) -> TransactionCoordin
 
 
 def _use_up_epochs(coordinator: VirtualNode, producer: TxnClient) -> None:
-    """As if it had ended thirty thousand transactions."""
+    """Set the epoch as if the producer had ended thirty thousand transactions."""
     shard, core = _runtime_shard(coordinator, producer), _shard_of(coordinator, producer)
     t = replace(core.transactions[producer.transactional_id], producer_epoch=LAST_BUT_FEW)
     record = TransactionRecord(producer.transactional_id, t)
@@ -137,13 +137,13 @@ def _use_up_epochs(coordinator: VirtualNode, producer: TxnClient) -> None:
 
 
 async def _nobody_copies_from(simulation: Simulation, leader: VirtualNode) -> None:
-    """Not for a moment; soon these replicas would be out of sync."""
+    """Stop all fetches from a node, for a moment only: soon the replicas would be out of sync."""
     for node in simulation.world.nodes:
         assert node.broker is not None
         for fetcher in node.broker.services.replication.fetchers:
             if fetcher.leader_id == leader.node_id:
                 fetcher.fetch = lambda: asyncio.sleep(1)  # type: ignore[method-assign]
-    await asyncio.sleep(0.4)  # what waits at the leader is answered
+    await asyncio.sleep(0.4)  # fetches that wait at the leader are answered
 
 
 def _all_copy_again(simulation: Simulation, dead: VirtualNode) -> None:
@@ -153,7 +153,7 @@ def _all_copy_again(simulation: Simulation, dead: VirtualNode) -> None:
 
 
 async def _is_read(simulation: Simulation, values: list[bytes]) -> None:
-    """This is all that readers of committed records find, and nothing stays open."""
+    """Check that readers of committed records find exactly these values, and that no transaction is open."""
     found: list[bytes | None] = []
     for _ in range(600):
         is_stable, found = await _as_client(simulation, _read_committed(simulation))
@@ -161,11 +161,11 @@ async def _is_read(simulation: Simulation, values: list[bytes]) -> None:
             break
         await asyncio.sleep(0.05)
     assert is_stable, "a transaction stays open"
-    assert found == values, f"read is {found}, and committed was {values}"
+    assert found == values, f"readers find {found}, and {values} were committed"
 
 
 async def _read_committed(simulation: Simulation) -> tuple[bool, list[bytes | None]]:
-    """Whether no transaction is open, and what can be read now."""
+    """Return True if no transaction is open, and the values that can be read now."""
     client = simulation.admin_client
     values: list[bytes | None] = []
     offset = 0

@@ -1,9 +1,8 @@
-"""Transactions while the cluster suffers: producers of both protocols, copiers, readers.
+"""Transactional clients under faults: producers of both protocols, copiers and readers.
 
-A producer commits, aborts, dies in the middle and begins anew, or leaves a transaction open until its time is
-over; some of what it sends takes another way and arrives when nobody waits for it any more. Two instances may
-have one transactional id and fence each other. Nobody is told that it is fenced who has no rival and has kept
-its time.
+A producer commits, aborts, dies in the middle and starts again, or leaves a transaction open until it times
+out; some of its requests take another path and arrive when it has given them up. Two instances may share a
+transactional id and fence each other. A producer without a rival that keeps its timeout must never be fenced.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ SHORT_TIMEOUTS_MS: Final = (500, 1_500, 3_000)
 LATE_CHANCE: Final = 0.15
 COPY_AT_MOST: Final = 20  # records in a transaction of a copier
 COMMIT, ABORT, GIVE_UP, DIE, LEAVE, SLOW = "commit", "abort", "give up", "die", "leave", "slow"
-SLOW_S: Final = 5.0  # longer than a member may be silent
+SLOW_S: Final = 5.0  # longer than the session timeout of a member
 SETTINGS: Final = {
     "transaction.state.log.num.partitions": "2",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
@@ -38,23 +37,23 @@ SETTINGS: Final = {
 
 
 class Died(Exception):
-    """The producer is no more; another one begins under its id."""
+    """The producer has ended; another one starts with its transactional id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
-    """How a producer behaves."""
+    """The behaviour of a producer."""
 
     protocol: Protocol
     timeout_ms: int
-    has_rival: bool = False  # another instance with its id
-    may_be_fenced: bool  # it has a rival, or its time may be over
-    is_two_phase: bool = False  # nobody but its clients ends its transactions
+    has_rival: bool = False  # another instance uses its id
+    may_be_fenced: bool  # it has a rival, or a transaction may time out
+    is_two_phase: bool = False  # only its clients end its transactions
     pause_s: float
 
 
 class TxnParty:
-    """What producers and copiers have in common: an id, another way to the nodes, the judgement of errors."""
+    """The common part of producers and copiers: a transactional id, a late path, and checks of errors."""
 
     def __init__(
         self, workload: Workload, history: TxnHistory, name: str, transactional_id: str, habits: Habits
@@ -84,12 +83,13 @@ class TxnParty:
         return self.history.begin(f"{self.name}/{self._count}")
 
     async def init(self, *, resumes: bool = False) -> None:
-        """Begin anew, or go on as the same producer with a new epoch."""
+        """Initialize a new producer, or resume the same one with a new epoch."""
         if resumes:
             try:
                 await self.producer.init(resumes=True)
             except KafkaError as error:
-                # Over a change of coordinator the retry of one that was carried out is fenced (KAFKA-20357).
+                # If the coordinator changes, a retry of a request that was carried out is fenced
+                # (KAFKA-20357).
                 if error.code not in FENCED:
                     self.fail(error)
                 await self.producer.init()
@@ -101,7 +101,10 @@ class TxnParty:
         self._tell_pair()
 
     async def init_keeping(self) -> tuple[int, int]:
-        """Begin anew, and leave open what the one before has prepared: its pair, (-1, -1) for nothing."""
+        """Initialize, keep the prepared transaction of the previous producer, and return its pair.
+
+        The pair is of producer id and epoch, (-1, -1) if no transaction is open.
+        """
         try:
             prepared = await self.producer.init(keeps_prepared=True)
         except KafkaError as error:
@@ -120,7 +123,7 @@ class TxnParty:
         *batches: list[bytes],
         dies: bool = False,
     ) -> None:
-        """Several on their way at once; of a producer that `dies` the last one arrives when it does."""
+        """Produce several batches in flight at once; with `dies`, send the last one late and raise Died."""
         told = self.workload.history
         for values in batches:
             self.history.sends(transaction, partition, values)
@@ -142,7 +145,7 @@ class TxnParty:
         transaction.fate = Fate.COMMITTED
 
     async def end_and_forget(self, transaction: ToldTransaction, *, committed: bool) -> None:
-        """Ask for the end as the last thing; that arrives when it does."""
+        """Send the end of the transaction as the last request, which arrives later or never."""
         if committed:
             transaction.fate = Fate.IN_DOUBT
         await self.producer.end_and_forget(self.late, committed=committed)
@@ -156,7 +159,7 @@ class TxnParty:
         self._tell_pair()
 
     def is_fenced(self, error: KafkaError) -> bool:
-        """Whether the error says so, and may; any other ends the run."""
+        """Return True if the error fences the producer, which must be possible; any other ends the run."""
         self.workload.world.trace("fenced", f"{self.name} {error.code.name}")
         if error.code not in FENCED or not self.habits.may_be_fenced:
             self.fail(error)
@@ -164,12 +167,12 @@ class TxnParty:
         return True
 
     def fail(self, error: KafkaError) -> NoReturn:
-        """No fault explains this answer."""
+        """End the run, as no fault explains this error."""
         who = f"{self.name} ({self.producer.transactional_id} {self.producer.producer})"
         raise self.workload.world.unexplained(error, who) from error
 
     def values(self, count: int, what: Callable[[int], bytes]) -> list[bytes]:
-        """Records that begin with who sent them, as its how manieth."""
+        """Return values that start with their producer and a serial number."""
         made = []
         for number in range(count):
             made.append(b"%s:%d:" % (self.name.encode(), self._serial) + what(number))
@@ -178,7 +181,7 @@ class TxnParty:
 
 
 class TxnProducer:
-    """Transactions over some partitions, one after the other."""
+    """A producer of transactions over some partitions, one after the other."""
 
     def __init__(self, party: TxnParty, partitions: Sequence[TopicPartition]) -> None:
         self._party = party
@@ -241,7 +244,7 @@ class TxnProducer:
                 await producer.add_partitions([partition])
 
     async def _give_up(self, transaction: ToldTransaction, partition: TopicPartition) -> None:
-        """Abort with a batch on its way, of which nothing was heard: what follows takes another epoch."""
+        """Abort with an unanswered batch in flight; the next transaction must have another epoch."""
         party = self._party
         values = party.values(1, lambda _: b"")
         try:
@@ -253,7 +256,7 @@ class TxnProducer:
             await party.init(resumes=True)
 
     async def _leave(self, transaction: ToldTransaction) -> None:
-        """Nothing is heard for a while, in which the time of the transaction may be over."""
+        """Stay silent for a while, in which the transaction may time out, and then commit or initialize."""
         party = self._party
         if party.habits.timeout_ms < LONG_TIMEOUT_MS:
             await asyncio.sleep(party.habits.timeout_ms / 1000 * party.chance.choice((0.9, 1.5, 3.0)))
@@ -264,7 +267,7 @@ class TxnProducer:
 
 
 class Copier:
-    """A member of a group that copies what it is given, with the group's offsets in the same transaction."""
+    """A group member that copies records and commits the group's offsets in the same transaction."""
 
     def __init__(
         self,
@@ -283,12 +286,12 @@ class Copier:
         )
 
     async def finish(self) -> None:
-        """Its member has left."""
+        """End the last transaction when the member has left the group."""
         await self._begin()
         self._party.client.close()
 
     async def _work(self, client: SimClient, owned: Ownership, partition: TopicPartition) -> None:
-        """Copy some records. What the group says against it is raised, and the member joins again."""
+        """Copy some records. An error of the group is raised, and the member joins again."""
         party = self._party
         if owned is not self._owned:
             self._owned = owned
@@ -303,7 +306,7 @@ class Copier:
             return
         end = records[-1].offset + 1
         transaction = party.begin()
-        self._positions.pop(partition)  # unless it is committed, the group says where to go on
+        self._positions.pop(partition)  # unless it is committed, the copier continues at the group's offset
         values = [record.value or b"" for record in records]
         try:
             if await self._copy(transaction, owned, partition, values, end):
@@ -316,7 +319,7 @@ class Copier:
                 raise
             self._is_begun = not party.is_fenced(error)
         finally:
-            # Before it joins again: offsets that it has left open keep the group from telling where it is.
+            # Before it joins again: the group does not return offsets while a transaction has pending ones.
             await self._begin()
 
     async def _begin(self) -> None:
@@ -338,7 +341,7 @@ class Copier:
         values: Sequence[bytes],
         end: int,
     ) -> bool:
-        """Whether the copies were committed."""
+        """Copy records in a transaction and return True if it was committed."""
         party, chance = self._party, self._party.chance
         producer, group = party.producer, self._group
         plan = chance.choices((COMMIT, SLOW, ABORT, DIE), (70, 10, 10, 10))[0]
@@ -358,7 +361,7 @@ class Copier:
         )
         if owned.generation_id < latest:
             raise SimulationError(
-                f"{group.group} takes offsets of generation {owned.generation_id} in {latest}"
+                f"{group.group} accepts offsets of generation {owned.generation_id} in {latest}"
                 f" ({transaction.name})"
             )
         if plan == DIE:
@@ -367,7 +370,7 @@ class Copier:
             await party.abort()
             return False
         if plan == SLOW:
-            await asyncio.sleep(SLOW_S)  # others own the partition, and wait for this transaction
+            await asyncio.sleep(SLOW_S)  # another member owns the partition, and waits for this transaction
         group.of(source).attempted.add(end)
         await party.commit(transaction)
         group.of(source).highest = max(group.of(source).highest, end)
@@ -377,7 +380,7 @@ class Copier:
 def add_reader(
     workload: Workload, history: TxnHistory, partitions: Sequence[TopicPartition], *, committed: bool
 ) -> None:
-    """Reads all partitions from their start on, again and again, at one isolation level."""
+    """Add a client that reads all partitions from the start, again and again, at one isolation level."""
     client, chance, process = workload.client(f"reader-{'committed' if committed else 'all'}")
     workload.spawn(process, _read_all(workload, history, client, chance, partitions, committed))
 
@@ -422,7 +425,7 @@ def add_producers(
     *,
     clocks_jump: bool,
 ) -> None:
-    """Of each protocol some; the last two fence each other."""
+    """Add producers of all protocols; the last two share their id and fence each other."""
     chance = random.Random(f"transactions {workload.world.seed}")
     for number in range(count):
         is_rival = number >= count - 2 and count > 2
@@ -448,7 +451,7 @@ def add_copiers(
     *,
     clocks_jump: bool,
 ) -> list[Copier]:
-    """Members of one group, of both protocols in turn."""
+    """Add members of one group, with both protocols in turn."""
     made = []
     for number in range(count):
         habits = Habits(

@@ -1,4 +1,4 @@
-"""Nodes of an older release, without transactions and client quotas, are replaced one by one."""
+"""A scenario of a rolling upgrade: nodes of a release without transactions and client quotas are replaced."""
 
 import asyncio
 import random
@@ -66,20 +66,20 @@ NEWEST: Final = SUPPORTED_FEATURES[TRANSACTION_VERSION][1]
 
 @contextmanager
 def founded_by_the_older_release() -> Iterator[None]:
-    """A cluster that begins within has no level of the feature."""
+    """Let clusters that are created within have no level of the features."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(feature_control, "SUPPORTED_FEATURES", OLDER_FEATURES)
         yield
 
 
 def older(config: BrokerConfig, world: World) -> World:
-    """Make it the world of a node of that release."""
+    """Turn a world into that of a node of the older release."""
     served = {api: versions for api, versions in served_by(config).items() if api not in NOT_SERVED_BEFORE}
     return replace(world, supported_features=OLDER_FEATURES, served_apis=served)
 
 
 async def nodes_are_replaced_one_by_one(simulation: Simulation) -> None:
-    """A feature can be raised when all know it, transactions go on meanwhile, and no older node returns."""
+    """A feature can be upgraded when all nodes support it; then no older node can return."""
     world, first = simulation.world, simulation.partitions[0]
 
     def ask(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
@@ -125,7 +125,7 @@ async def _comes_back_as_an_older_one(node: VirtualNode) -> None:
 
 
 async def _set_quota(simulation: Simulation) -> ErrorCode:
-    """What is answered to a quota of a user, by whichever node is asked."""
+    """Set a quota of a user through any node, and return the answer."""
     entry = EntryDataRequest(
         entity=[EntityData(entity_type="user", entity_name="alice")],
         ops=[OpData(key="producer_byte_rate", value=1.0)],
@@ -187,7 +187,7 @@ async def _transaction(
 
 
 async def _whatever_it_takes(simulation: Simulation, name: str, partition: TopicPartition) -> None:
-    """A client that begins anew when a node does not know what it is asked."""
+    """Run a transaction, again from the start whenever a node does not serve a request."""
     while True:
         try:
             await _transaction(simulation, name, partition, V1)
@@ -197,7 +197,7 @@ async def _whatever_it_takes(simulation: Simulation, name: str, partition: Topic
 
 
 def _versions(simulation: Simulation) -> set[int]:
-    """Of the values in the leaders' logs of transactions."""
+    """Return the versions of the values in the leaders' logs of transaction states."""
     found: set[int] = set()
     for index in range(STATE_PARTITIONS):
         for _, replica in replicas_of(simulation.world, TopicPartition(TRANSACTIONS_TOPIC, index)):

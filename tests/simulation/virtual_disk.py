@@ -1,10 +1,10 @@
-"""A disk that keeps, when the power goes, what a disk must keep, and of the rest what chance lets it.
+"""A disk that keeps what is durable when the power fails, and a random part of the rest.
 
 A write is in the page cache at once, where a killed process leaves it. It is durable after `sync` of its
-file. When the power goes, each page that was written since may or may not have reached the platter, in any
-order, up to the first truncation that did not; pages that did not, in a file that did grow, are zeros.
-Names (made, renamed, removed) are a journal of which a prefix survives; `sync_directory` makes it durable,
-and on most file systems so does the sync of any file, which `names_follow_files` chooses.
+file. When the power fails, each page written since may or may not have reached the platter, in any order, up
+to the first truncation that did not; in a file that grew, pages that did not are zeros. Changes of names
+(create, rename, remove) are a journal of which a prefix survives; `sync_directory` makes it durable, and on
+most file systems so does the sync of any file, which `names_follow_files` chooses.
 """
 
 import errno
@@ -19,39 +19,39 @@ from ottla.logstore.words.varint import ByteSource
 from tests.simulation.virtual_loop import Process
 
 PAGE_BYTES: Final = 4096
-MAX_JOURNAL: Final = 4_096  # changes of names; beyond it the kernel writes the oldest half by itself
+MAX_JOURNAL: Final = 4_096  # changes of names; beyond it the kernel writes the older half by itself
 
 
 class _Inode:
-    """The bytes of a file, and what was done to them since they were last durable."""
+    """The content of a file, with the changes since it was last durable."""
 
     __slots__ = ("changes", "content", "modified_ms", "number")
 
     def __init__(self, content: bytes, modified_ms: int, number: int = 0) -> None:
-        self.number = number  # by which a file that names itself is known
+        self.number = number  # the identity of a file that contains its own identity
         self.content = bytearray(content)
         self.modified_ms = modified_ms
-        # (position, new bytes, old bytes, old size); a truncation has None for new bytes and what it cut off.
+        # (position, new bytes, old bytes, old size); a truncation has None and the bytes that it cut off.
         self.changes: list[tuple[int, bytes | None, bytes, int]] = []
 
 
-_Entry = _Inode | None  # None: a directory
+_Entry = _Inode | None  # None is a directory
 
 
 class VirtualStorage:
-    """What is on a host's disk, over the lives of its processes."""
+    """The content of a host's disk, which survives the host's processes."""
 
     def __init__(self, chance: random.Random, *, now_ms: Callable[[], int]) -> None:
         self.chance = chance
         self.now_ms = now_ms
         self.names_follow_files = chance.random() < 0.5
         self.directories: dict[str, dict[str, _Entry]] = {"/": {}}
-        self.journal: list[Callable[[], None]] = []  # how to undo each change of a name
+        self.journal: list[Callable[[], None]] = []  # functions that undo the changes of names
         self.steps = 0
         self.boots = 1
         self.used_bytes = 0
-        self.named = 0  # how many files that name themselves were written
-        # Called before each change with its kind and path; may raise OSError, or end the process.
+        self.named = 0  # files written that contain their own identity
+        # Called before each change with its kind and path; may raise OSError or end the process.
         self.before: Callable[[str, str], None] = lambda kind, path: None
         self.sync_seconds: Callable[[], float] = lambda: 0.0
         self.trace: Callable[[str, str], None] = lambda kind, detail: None
@@ -78,7 +78,7 @@ class VirtualStorage:
         return found
 
     def put(self, path: str, inode: _Inode) -> None:
-        """A name for a file, new or instead of another."""
+        """Give a file a name, which another file may have had."""
         parent, _, name = path.rpartition("/")
         entries = self.entries(parent or "/")
         before = entries.get(name)
@@ -168,7 +168,7 @@ class VirtualStorage:
     # ---- power ---------------------------------------------------------------------------------------
 
     def lose_power(self) -> None:
-        """Forget some of what was not durable."""
+        """Lose a random part of what is not durable."""
         chance = self.chance
         self.boots += 1
         keep = chance.choice((0, len(self.journal), chance.randint(0, len(self.journal))))
@@ -183,13 +183,13 @@ class VirtualStorage:
                     _forget(inode, chance, generosity)
 
     def lose_everything(self) -> None:
-        """Another disk is put in."""
+        """Replace the disk by an empty one."""
         self.directories = {"/": {}}
         self.journal.clear()
 
 
 def _forget(inode: _Inode, chance: random.Random, generosity: float) -> None:
-    """Undo what was not durable, then do again what chance lets through."""
+    """Undo all changes that are not durable, then redo some at random."""
     changes, inode.changes = inode.changes, []
     content = inode.content
     for position, new, old, old_size in reversed(changes):
@@ -201,14 +201,14 @@ def _forget(inode: _Inode, chance: random.Random, generosity: float) -> None:
     for position, new, _, _ in changes:
         if new is None:
             if chance.random() >= generosity:
-                return  # what came later was written into pages that are not there
+                return  # later writes went to pages that are lost
             del content[position:]
             continue
         start = position
         while start < position + len(new):
             end = min(position + len(new), (start // PAGE_BYTES + 1) * PAGE_BYTES)
             if chance.random() < generosity:
-                # A page that was being written may hold the old bytes behind the new ones.
+                # A torn page has new bytes in front and old bytes behind.
                 torn = end if chance.random() < 0.8 else chance.randint(start, end)
                 if start > len(content):
                     content += bytes(start - len(content))
@@ -217,7 +217,7 @@ def _forget(inode: _Inode, chance: random.Random, generosity: float) -> None:
 
 
 class VirtualFile:
-    """An open file: it stays what it was, whatever becomes of its name."""
+    """An open file, which stays the same when its name is changed or removed."""
 
     __slots__ = ("__weakref__", "_disk", "_inode", "_path")
 
@@ -258,7 +258,7 @@ class VirtualFile:
         return bytes(self._inode.content[position : position + size])
 
     def read_at_cached(self, position: int, size: int) -> bytes | None:
-        # A read must sometimes wait for the disk, and then goes the way over a thread.
+        # Some reads have to wait for the disk, and then go through a thread.
         if self._disk.storage.chance.random() < 0.02:
             return None
         content = self.read_at(position, size)
@@ -297,7 +297,7 @@ class VirtualFile:
 
 
 class VirtualDisk:
-    """What one process sees of its host's disk; nothing any more once it is dead."""
+    """The disk as one process sees it; every operation fails once the process is dead."""
 
     def __init__(
         self,
@@ -305,7 +305,7 @@ class VirtualDisk:
         process: Process,
         wait: Callable[[Process, float], None] = lambda process, seconds: None,
     ) -> None:
-        """`wait` is told how long the process has to wait for a sync."""
+        """Create the disk; `wait` is called with the seconds for which the process has to wait for a sync."""
         self.storage = storage
         self._wait = wait
         self._process = process
@@ -381,7 +381,7 @@ class VirtualDisk:
         name = str(path)
         self.storage.entries(str(path.parent))
         self.step("replace", name)
-        # A file system that keeps order writes the bytes of a file before the rename that puts it in place.
+        # A file system in ordered mode writes the bytes of a file before the rename that puts it in place.
         self.storage.put(name, _Inode(bytes(content), self.storage.now_ms(), number))
         if sync:
             self.sync_directory(path.parent)

@@ -1,7 +1,7 @@
-"""An event loop without time, threads and sockets: a run is a function of its seed.
+"""An event loop without real time, threads and sockets: a run is a function of its seed.
 
-Time jumps to the next timer. What belongs to a node carries it in a context variable, so that the loop can
-hold the callbacks of a paused process and drop those of a dead one. Work for threads is done inline after a
+Time jumps to the next timer. Code of a node runs with its process in a context variable, so that the loop can
+hold the callbacks of a paused process and drop those of a dead one. Work for threads runs inline after a
 delay. Sockets are those of `virtual_network`.
 """
 
@@ -18,31 +18,31 @@ from contextvars import Context, ContextVar, copy_context
 from types import CoroutineType
 from typing import Any, cast
 
-# One instant in which more happens than this is a loop that waits for itself.
+# A loop that runs more callbacks than this at one time is in an endless loop.
 MAX_CALLBACKS_AT_ONE_TIME = 200_000
 MAX_THREAD_DELAY_S = 0.002
 
 
 class SimulationError(AssertionError):
-    """What must hold does not; the text says what."""
+    """A broken invariant, with its description."""
 
 
 class Bug(SimulationError):
-    """An exception that no fault explains: something broke before any rule that is checked was."""
+    """An exception that no fault explains, before any invariant was broken."""
 
 
 class Process:
-    """One life of a program on a host: from its start until it ends or is killed."""
+    """One run of a program on a host: from its start until it ends or is killed."""
 
     def __init__(self, name: str, incarnation: int = 0) -> None:
         self.name = name
         self.incarnation = incarnation
         self.is_dead = False
-        self.pauses = 0  # that are under way: it stands still while there is one
-        self.held: deque[VirtualHandle] = deque()  # what waits for the end of a pause
+        self.pauses = 0  # under way; the process stands still while there is one
+        self.held: deque[VirtualHandle] = deque()  # callbacks held until the last pause ends
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self.sockets: dict[Any, None] = {}  # virtual_network.Socket
-        self.thread_seconds = 0.0  # what the work under way in a thread has waited for its disk
+        self.thread_seconds = 0.0  # for which the current work in a thread has waited for the disk
         self.is_in_thread = False
 
     @property
@@ -57,14 +57,14 @@ PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
 
 
 class VirtualHandle:
-    """What the loop gives for a callback; asyncio's own asks whether it is debugged, each time."""
+    """The handle of a callback; simpler than asyncio's own, which checks for debug mode at each callback."""
 
     __slots__ = ("args", "callback", "context", "when_s")
 
     def __init__(
         self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, when_s: float
     ) -> None:
-        self.callback: Callable[..., object] | None = callback  # None: it was cancelled
+        self.callback: Callable[..., object] | None = callback  # None if cancelled
         self.args = args
         self.context = copy_context() if context is None else context
         self.when_s = when_s
@@ -80,7 +80,7 @@ class VirtualHandle:
 
 
 class VirtualTask(asyncio.Task[Any]):
-    """A task whose place in a set does not depend on where it lies in memory."""
+    """A task whose hash, and so its order in a set, does not depend on its address in memory."""
 
     number = 0
 
@@ -89,7 +89,7 @@ class VirtualTask(asyncio.Task[Any]):
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """The loop of all nodes together; `after_turn` is called when nothing is left to do at a time."""
+    """The event loop of all hosts; it calls `after_turn` when no callback is left at a time."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -111,14 +111,14 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # ---- running ---------------------------------------------------------------------------------
 
     def run(self, main: Coroutine[Any, Any, Any], *, limit_s: float) -> Any:
-        """Run until `main` ends, and give its result; SimulationError if it takes longer than `limit_s`."""
+        """Run until `main` ends and return its result; raise SimulationError after `limit_s`."""
         task = self.create_task(main)
         previous = events._get_running_loop()
         events._set_running_loop(self)
         try:
             while not task.done():
                 if self.now_s > limit_s:
-                    raise SimulationError(f"the run does not end: it is {self.now_s:.3f} s")
+                    raise SimulationError(f"the run has not ended after {self.now_s:.3f} s")
                 self._run_one_time()
                 if self.failures:
                     raise self.failures[0]
@@ -127,7 +127,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             events._set_running_loop(previous)
 
     def _run_one_time(self) -> None:
-        """All that happens at one time, to its end."""
+        """Run all callbacks of one time."""
         ready, touched, count = self._ready, set[Process](), 0
         if not ready:
             self._jump()
@@ -152,14 +152,14 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 self.call_exception_handler({"message": f"Exception in {callback}", "exception": error})
             count += 1
             if count > MAX_CALLBACKS_AT_ONE_TIME:
-                raise SimulationError(f"no time passes at {self.now_s:.3f} s: {callback}")
+                raise SimulationError(f"an endless loop at {self.now_s:.3f} s: {callback}")
         if count:
             self.callbacks += count
             self.turns += 1
             self.after_turn(touched)
 
     def _jump(self) -> None:
-        """To the time of the next timer."""
+        """Jump to the time of the next timer."""
         timers, ready = self._timers, self._ready
         while timers and timers[0][2].callback is None:
             heapq.heappop(timers)
@@ -174,18 +174,18 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # ---- processes -------------------------------------------------------------------------------
 
     def pause(self, process: Process) -> None:
-        """Hold all that the process would do."""
+        """Hold all callbacks of the process."""
         process.pauses += 1
 
     def resume(self, process: Process) -> None:
-        """End one pause; the process goes on when there is none left."""
+        """End one pause; the process continues when none is left."""
         process.pauses = max(0, process.pauses - 1)
         if not process.pauses:
             self._ready.extend(process.held)
             process.held.clear()
 
     def wait_for_disk(self, process: Process, seconds: float) -> None:
-        """A thread waits for the disk; what is done on the loop itself holds up the whole process."""
+        """Wait for the disk in a thread of the process; outside a thread, the whole process is held up."""
         if process.is_in_thread:
             process.thread_seconds += seconds
         elif seconds > 0:
@@ -193,7 +193,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self.call_later(seconds, self.resume, process, context=Context())
 
     def kill(self, process: Process) -> None:
-        """Nothing of the process happens any more. Its coroutines are unwound without an effect."""
+        """Drop all callbacks of the process, and unwind its coroutines without effect."""
         process.is_dead = True
         process.held.clear()
         tasks, process.tasks = list(process.tasks), {}
@@ -204,7 +204,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def _unwind_all(self, tasks: "list[asyncio.Task[Any]]", context: Context) -> None:
         current = asyncio.current_task(self)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of coroutines that never came to their turn
+            warnings.simplefilter("ignore")  # of coroutines that never started
             for task in tasks:
                 if task.done() or task is current:
                     continue
@@ -223,7 +223,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         task.number = number
         if process is not None:
             process.tasks[task] = None
-            if process.is_dead and not self._is_closed:  # what it was about when it died goes on for a moment
+            if process.is_dead and not self._is_closed:  # started by code that ran when it died
                 self.call_soon(self.kill, process, context=Context())
             task.add_done_callback(lambda done: process.tasks.pop(done, None) and None)
         else:
@@ -232,7 +232,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return task
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
-        """The work happens at once, after a while; its end is told when its disk would have been ready."""
+        """Run the work after a random delay; the future is done when the disk would have been ready."""
         future = self.create_future()
         start_s = self.now_s + self.chance.random() ** 3 * MAX_THREAD_DELAY_S
         if executor is not None and getattr(executor, "_max_workers", 0) == 1:
@@ -272,7 +272,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         else:
             _settle(future, result, error)
 
-    # ---- what asyncio asks of a loop ---------------------------------------------------------------
+    # ---- methods that asyncio calls ----------------------------------------------------------------
 
     def time(self) -> float:
         return self.now_s
@@ -315,7 +315,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return self._is_closed
 
     def close(self) -> None:
-        """End the tasks of no process; a run that has failed leaves some in the middle."""
+        """End the tasks of no process; a failed run leaves some in the middle."""
         self._is_closed = True
         tasks, self._tasks = list(self._tasks), {}
         self._unwind_all(tasks, copy_context())
@@ -328,7 +328,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             return
         error = context.get("exception")
         if process is None and "never retrieved" in str(context.get("message")):
-            return  # of a process that died while somebody waited
+            return  # of a process that died while another one awaited it
         if isinstance(error, SimulationError):
             self.failures.append(error)
             return
@@ -365,14 +365,14 @@ def _settle(future: "asyncio.Future[Any]", result: Any, error: BaseException | N
 
 
 def _unwind(task: "asyncio.Task[Any]") -> None:
-    """Close a coroutine that will never go on; what it does meanwhile is in vain."""
+    """Close a coroutine that will never continue; what it does meanwhile has no effect."""
     coro = cast("CoroutineType[Any, Any, Any]", task.get_coro())
     if inspect.getcoroutinestate(coro) == inspect.CORO_CREATED:
-        # It has not begun: nobody awaits, or closes, the coroutines that it was given.
+        # It has not started, so it neither awaits nor closes the coroutines that it was given.
         for given in coro.cr_frame.f_locals.values():
             if inspect.iscoroutine(given):
                 given.close()
-    for _ in range(20):  # one that awaits in a `finally` must be told again
+    for _ in range(20):  # a coroutine that awaits in a `finally` must be closed again
         try:
             coro.close()
             return

@@ -1,10 +1,10 @@
-"""TCP between the hosts of a simulation: order and whole bytes within a connection, nothing else.
+"""TCP between simulated hosts: a connection delivers bytes in order and completely, and nothing else.
 
-A link goes from one host to another and can be slow or cut in that direction alone. What is sent over a cut
-link is not lost, as TCP sends it again; it arrives when the link is whole, if the connection still is. A
-peer that does not read fills its window, then the sender's buffer, and the sender is told to pause. The
-death of a process closes its connections, as its kernel does; the death of a host is silent until somebody
-asks it again.
+A link goes from one host to another and can be slow or cut in that direction alone. Bytes that are sent over
+a cut link are not lost, as TCP sends them again: they arrive when the link is healed, if the connection still
+exists. A peer that does not read fills its receive window, then the sender's buffer, and the sender's
+protocol is paused. When a process dies, its kernel closes its connections; when a host dies, a peer notices
+only when it sends something after the host is back.
 """
 
 import asyncio
@@ -19,17 +19,17 @@ from typing import Any, Final
 
 from tests.simulation.virtual_loop import PROCESS, Process, VirtualLoop
 
-WINDOW_BYTES: Final = 256 * 1024  # that a kernel takes before the program has read them
+WINDOW_BYTES: Final = 256 * 1024  # that a kernel receives before the program has read them
 HIGH_WATER_BYTES: Final = 64 * 1024  # asyncio's default for a transport
 SYN_RETRY_S: Final = 1.0
 CONNECT_TIMEOUT_S: Final = 127.0  # Linux with tcp_syn_retries = 6
 FIRST_EPHEMERAL_PORT: Final = 32_768
-SPLIT_CHANCE: Final = 0.02  # that a read gives less than there is
-END: Final = b""  # of the stream, where bytes are expected
+SPLIT_CHANCE: Final = 0.02  # that a read returns less than there is
+END: Final = b""  # of the stream, in place of bytes
 
 
 class _Reset:
-    """Instead of bytes: the connection is no more."""
+    """A reset of the connection, in place of bytes."""
 
 
 RESET: Final = _Reset()
@@ -37,7 +37,7 @@ RESET: Final = _Reset()
 
 @dataclass(slots=True, eq=False)
 class Host:
-    """A machine with one address, which outlives its processes."""
+    """A machine with one address, on which processes start and end."""
 
     name: str
     address: str
@@ -48,17 +48,17 @@ class Host:
 
 @dataclass(slots=True, eq=False)
 class Link:
-    """The way from one host to another."""
+    """The path from one host to another, in one direction."""
 
     latency_s: float
     jitter_s: float
     is_cut: bool = False
     cut_at_s: float = 0.0
-    stalled: "list[Socket]" = field(default_factory=list)  # that have something to arrive here, in order
+    stalled: "list[Socket]" = field(default_factory=list)  # with bytes due at the target host, in order
 
 
 class Network:
-    """All hosts and links. `trace` is told of everything that arrives."""
+    """All hosts and links; `trace` is called for each arrival."""
 
     def __init__(self, loop: VirtualLoop, chance: random.Random) -> None:
         self.loop = loop
@@ -94,7 +94,7 @@ class Network:
             link.is_cut, link.cut_at_s = True, self.loop.now_s
 
     def heal(self, source: Host, target: Host) -> None:
-        """What was held up arrives when TCP tries again: the later, the longer it was cut off."""
+        """Heal a link; what waited arrives with TCP's next retry: the longer the cut, the later."""
         link = self.link(source, target)
         link.is_cut = False
         stalled, link.stalled = link.stalled, []
@@ -103,7 +103,7 @@ class Network:
             self._later(self.chance.random() * back_off_s, socket._arrive)
 
     def host_returns(self, host: Host) -> None:
-        """What was sent to the dead host is sent again, and refused."""
+        """Bring a host back; TCP sends the backlog again, which the host rejects by a reset."""
         host.is_up = True
         for (_, target), link in self.links.items():
             if target is host and not link.is_cut:
@@ -112,7 +112,7 @@ class Network:
                     self._later(self.chance.random() * 0.3, socket._arrive)
 
     def end_process(self, process: Process, *, is_silent: bool) -> None:
-        """The kernel closes what the process had open; a host without power does not."""
+        """Close all sockets as the kernel does when a process dies; silently if the host has no power."""
         host = self.host_of(process)
         for port, server in list(host.servers.items()):
             if server.process is process:
@@ -121,7 +121,7 @@ class Network:
             socket.die(is_silent=is_silent)
 
     def reset(self, socket: "Socket") -> None:
-        """Something between the hosts ends the connection for both ends."""
+        """Reset a connection at both ends, as a device between the hosts may."""
         for end in (socket, socket.peer):
             if end is not None:
                 end._arrived(RESET)
@@ -129,7 +129,7 @@ class Network:
     def _later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> None:
         self.loop.call_later(delay_s, callback, *args, context=self._empty)
 
-    # ---- what the loop asks for --------------------------------------------------------------------
+    # ---- called by the loop ------------------------------------------------------------------------
 
     def _own_host(self) -> Host:
         process = PROCESS.get()
@@ -161,7 +161,7 @@ class Network:
         assert ssl is None, "TLS is not simulated"
         own, process = self._own_host(), PROCESS.get()
         if host:
-            assert self.resolve(host) is own, f"{host} is no address of {own.name}"
+            assert self.resolve(host) is own, f"{host} is not an address of {own.name}"
         if not port:
             port, own.next_port = own.next_port, own.next_port + 1
         if port in own.servers:
@@ -179,7 +179,7 @@ class Network:
         own.next_port += 1
         local = (own.address, own.next_port)
         connected: asyncio.Future[Socket | None] = loop.create_future()
-        # A kernel tells nobody who has given up, and asks again until it is answered.
+        # The kernel repeats the SYN until it is answered, also if the caller has given up.
         self._syn(own, target, int(port), local, connected, loop.now_s + CONNECT_TIMEOUT_S)
         far = await connected
         if far is None:
@@ -225,7 +225,7 @@ class Network:
         self._later(self.delay_s(back), self._syn_answered, far, connected)
 
     def _syn_answered(self, far: "Socket", connected: Any) -> None:
-        """The client is connected, and the server's program will hear of it when it looks."""
+        """Complete the client's connection; the server's program accepts it later."""
         if connected.done():
             return
         if far.process is not None and far.process.is_dead:
@@ -241,7 +241,7 @@ def _settle(future: Any, result: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """Stands for a listening socket where somebody asks for its address, or what its kernel does."""
+    """A stand-in for a listening socket that answers `getsockname` and `getsockopt`."""
 
     address: tuple[str, int]
 
@@ -253,7 +253,7 @@ class _Name:
 
 
 class Server:
-    """A listening socket, as `create_server` gives it."""
+    """A listening socket, as `create_server` returns it."""
 
     def __init__(
         self, host: Host, port: int, factory: Callable[[], Any], process: Process | None, context: Context
@@ -285,7 +285,7 @@ class Server:
 
 
 class Socket(asyncio.Transport):
-    """One end of a connection: the transport that a protocol writes to, and what the kernel keeps for it."""
+    """One end of a connection: the transport of a protocol, with the buffers of its kernel."""
 
     def __init__(
         self,
@@ -302,9 +302,9 @@ class Socket(asyncio.Transport):
         self.process = process
         self.peer: Socket | None = None
         self.remote_host: Host = host
-        self.factory: Callable[[], Any] | None = None  # of the protocol, until the program has accepted
+        self.factory: Callable[[], Any] | None = None  # None once the program has accepted
         self.protocol: Any = None
-        self.is_over = False  # nothing more is read from here, nor written
+        self.is_over = False  # nothing is read or written here any more
         self.ended_well = True
         self._context = context
         self._is_buffered = False
@@ -313,8 +313,8 @@ class Socket(asyncio.Transport):
         self._has_told_end = False
         self._outgoing: deque[bytes] = deque()  # in the program
         self._outgoing_bytes = 0
-        self._unread_bytes = 0  # of ours, on the way and with the other kernel
-        self._on_wire: deque[tuple[float, bytes | _Reset]] = deque()  # to us, with the time of arrival
+        self._unread_bytes = 0  # of this end's bytes, on the way and in the peer's kernel
+        self._on_wire: deque[tuple[float, bytes | _Reset]] = deque()  # to this end, with the time of arrival
         self._last_arrival_s = 0.0
         self._incoming: deque[bytes | _Reset] = deque()  # in the kernel
         self._is_delivering = False
@@ -325,10 +325,10 @@ class Socket(asyncio.Transport):
         if process is not None:
             process.sockets[self] = None
 
-    # ---- the wire ----------------------------------------------------------------------------------
+    # ---- wire --------------------------------------------------------------------------------------
 
     def on_wire_up(self) -> None:
-        """The connection stands; the server's program is told when its turn comes."""
+        """Let the server's program accept the connection at its next turn."""
         if self.factory is not None:
             self._soon(self._accept)
 
@@ -340,7 +340,7 @@ class Socket(asyncio.Transport):
         self._deliver_soon()
 
     def _send(self, item: bytes | _Reset) -> None:
-        """Put something on the way to the peer."""
+        """Put an item on the wire to the peer."""
         peer = self.peer
         if peer is None:
             return
@@ -351,7 +351,7 @@ class Socket(asyncio.Transport):
         network._later(arrival_s - network.loop.now_s, peer._arrive)
 
     def _arrive(self) -> None:
-        """Take from the wire what is due, unless the way is cut."""
+        """Take the items that are due from the wire, unless the link is cut."""
         network = self.network
         link = network.link(self.remote_host, self.host)
         while self._on_wire and self._on_wire[0][0] <= network.loop.now_s + 1e-9:
@@ -363,7 +363,7 @@ class Socket(asyncio.Transport):
     def _arrived(self, item: bytes | _Reset) -> None:
         if self.is_over or (self.process is not None and self.process.is_dead):
             if item is not RESET and item != END and self.peer is not None:
-                self._send(RESET)  # nobody is here any more
+                self._send(RESET)  # the process has closed this end
             return
         network = self.network
         network.trace("arrive", f"{self.remote_host.name}>{self.host.name} {_size(item)}")
@@ -383,7 +383,7 @@ class Socket(asyncio.Transport):
         self.network.loop.call_soon(callback, *args, context=self._context)
 
     def _deliver(self) -> None:
-        """One read of the program."""
+        """Let the program read once."""
         self._is_delivering = False
         if self.is_over or not self._incoming or not (self._is_reading or self._incoming[0] is RESET):
             return
@@ -415,7 +415,7 @@ class Socket(asyncio.Transport):
         self._deliver_soon()
 
     def _acknowledge(self, count: int) -> None:
-        """The program has read: the peer may send more, when it hears of it."""
+        """Open the window of the peer by the bytes that the program has read."""
         peer = self.peer
         if peer is not None:
             peer._unread_bytes -= count
@@ -423,7 +423,7 @@ class Socket(asyncio.Transport):
                 peer._pump()
 
     def _pump(self) -> None:
-        """Hand to the kernel what it takes."""
+        """Move bytes from the program's buffer to the wire, as far as the peer's window allows."""
         while self._outgoing:
             room = WINDOW_BYTES - self._unread_bytes
             if room <= 0:
@@ -450,7 +450,7 @@ class Socket(asyncio.Transport):
             self.protocol.resume_writing()
 
     def _finish(self, error: Exception | None) -> None:
-        """The program is told that it is over, once."""
+        """Call `connection_lost` of the protocol, once."""
         if self._has_told_end:
             return
         self._has_told_end = True
@@ -458,7 +458,7 @@ class Socket(asyncio.Transport):
         self.ended_well = error is None
         self._forget()
         if self._incoming and error is None and self.peer is not None:
-            self._send(RESET)  # what came was never read
+            self._send(RESET)  # as a kernel does if received bytes were never read
         self._incoming.clear()
         self._outgoing.clear()
         self._outgoing_bytes = 0
@@ -469,14 +469,14 @@ class Socket(asyncio.Transport):
             self.process.sockets.pop(self, None)
 
     def die(self, *, is_silent: bool) -> None:
-        """The process is no more."""
+        """Close this end, as its process has died."""
         if not self.is_over:
             self.is_over = True
             if not is_silent and not self._has_sent_end:
                 self._send(RESET if self._incoming else END)
         self._forget()
 
-    # ---- what a protocol asks of its transport -------------------------------------------------------
+    # ---- methods that a protocol calls ---------------------------------------------------------------
 
     def _is_alive(self) -> bool:
         return not self.is_over and not (self.process is not None and self.process.is_dead)

@@ -1,4 +1,4 @@
-"""What clients do while the cluster suffers: readers, groups, and what all clients share."""
+"""The clients of a simulated cluster: readers, committers of offsets, and what all clients share."""
 
 import asyncio
 import random
@@ -12,14 +12,14 @@ from tests.simulation.sim_client import EARLIEST, SimClient, pause
 from tests.simulation.virtual_loop import Process, SimulationError
 from tests.simulation.world import World
 
-# What an idempotent producer is told only if the cluster has lost what it acknowledged.
+# Errors that an idempotent producer receives only if the cluster lost acknowledged records.
 LOST: Final = {
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.UNKNOWN_PRODUCER_ID,
     ErrorCode.INVALID_PRODUCER_EPOCH,
 }
 CALM_PAUSE_S: Final = 1.0
-# Answers that no fault explains: a bug of the client or of the cluster.
+# Errors that no fault explains: a bug of the client or of the cluster.
 UNEXPECTED: Final = {
     ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_REQUEST,
@@ -30,7 +30,7 @@ UNEXPECTED: Final = {
 
 
 class Workload:
-    """The clients of one run; `stop` lets them finish what they have begun."""
+    """The clients of one run."""
 
     def __init__(
         self, world: World, history: History, bootstrap: Sequence[tuple[str, int]], *, may_lose: bool = False
@@ -38,7 +38,7 @@ class Workload:
         self.world = world
         self.history = history
         self.may_lose = may_lose
-        self.is_calm = False  # no faults any more: clients show that they can go on, and no more than that
+        self.is_calm = False  # after all faults: clients work slowly, just to show that they can continue
         self.stopping = False
         self.produced = 0
         self.reads = 0
@@ -48,7 +48,7 @@ class Workload:
         self.tasks: list[asyncio.Task[None]] = []
 
     def spawn(self, process: Process, work: Coroutine[Any, Any, None]) -> None:
-        """A task of a client; `finish` waits for it."""
+        """Start a task of a client, for which `finish` waits."""
         task = self.world.spawn(process, work)
         task.add_done_callback(self._ended)
         self.tasks.append(task)
@@ -58,24 +58,24 @@ class Workload:
             self.world.loop.call_exception_handler({"message": "a client failed", "exception": _first(error)})
 
     def client(self, name: str) -> tuple[SimClient, random.Random, Process]:
-        """A host with a client on it."""
+        """Return a client on a host of its own, with its random numbers and its process."""
         process = self.world.add_client(name)
         chance = random.Random(f"{name} {self.world.seed}")
         return SimClient(self._bootstrap, chance), chance, process
 
     async def rest(self, seconds: float) -> None:
-        """The pause of a client between two things that it does."""
+        """Pause a client between two operations."""
         await asyncio.sleep(max(seconds, CALM_PAUSE_S) if self.is_calm else seconds)
 
     def judge(self, error: KafkaError) -> None:
-        """Errors that no fault explains end the run."""
+        """Raise SimulationError if no fault explains the error."""
         if error.code in UNEXPECTED or (error.code in LOST and not self.may_lose):
             raise self.world.unexplained(error, "a client")
 
     # ---- readers -----------------------------------------------------------------------------------
 
     def add_reader(self, name: str, partitions: Sequence[TopicPartition]) -> None:
-        """Reads all partitions from their start on, again and again."""
+        """Add a client that reads all partitions from the start, and again from random offsets."""
         client, chance, process = self.client(name)
         self.spawn(process, self._read_all(client, chance, partitions))
 
@@ -106,7 +106,7 @@ class Workload:
     async def read_to_end(
         self, client: SimClient, chance: random.Random, partition: TopicPartition, *, limit_s: float
     ) -> Content:
-        """All that a partition has."""
+        """Return all records of a partition, when the cluster has recovered."""
         deadline = self.world.loop.now_s + limit_s
         values: dict[int, bytes] = {}
         start = offset = -1
@@ -118,7 +118,7 @@ class Workload:
             except KafkaError as error:
                 self.judge(error)
                 if self.world.loop.now_s > deadline:
-                    raise SimulationError(f"{partition} cannot be read when all is well: {error}") from error
+                    raise SimulationError(f"{partition} cannot be read after recovery: {error}") from error
                 client.forget_leader(partition)
                 await pause(chance)
                 continue
@@ -128,12 +128,12 @@ class Workload:
             if offset >= fetched.high_watermark:
                 return Content(start, values)
             if not fetched.records and self.world.loop.now_s > deadline:
-                raise SimulationError(f"{partition} gives nothing at {offset} of {fetched.high_watermark}")
+                raise SimulationError(f"{partition} returns nothing at {offset} of {fetched.high_watermark}")
 
     # ---- groups ------------------------------------------------------------------------------------
 
     def add_group(self, group: str, partition: TopicPartition, *, pause_s: float) -> None:
-        """Commits ever higher offsets and looks whether they stay."""
+        """Add a client that commits rising offsets and checks that they are kept."""
         client, chance, process = self.client(f"group-{group}")
         self.spawn(process, self._commit(client, chance, group, partition, pause_s))
 
@@ -150,7 +150,8 @@ class Workload:
                     known.in_doubt.add(offset)
                     await client.commit(group, partition, offset)
                     known.acknowledged = offset
-                    # One that was given up may still be carried out after this one, over its old connection.
+                    # Only this one: a commit that was given up earlier may still take effect, over its old
+                    # connection.
                     known.in_doubt.discard(offset)
                 else:
                     found = await client.committed(group, partition)
@@ -162,16 +163,16 @@ class Workload:
                 await pause(chance)
         client.close()
 
-    # ---- the end -----------------------------------------------------------------------------------
+    # ---- end ---------------------------------------------------------------------------------------
 
     async def finish(self, *, limit_s: float) -> None:
-        """All is well: everybody must come to an end."""
+        """Let all clients end, at most within `limit_s`."""
         self.stopping = True
         deadline = self.world.loop.now_s + limit_s
         for task in self.tasks:
             while not task.done():
                 if self.world.loop.now_s > deadline:
-                    raise SimulationError(f"{task.get_coro().__qualname__} does not end when all is well")  # type: ignore[union-attr]
+                    raise SimulationError(f"{task.get_coro().__qualname__} does not end after recovery")  # type: ignore[union-attr]
                 await asyncio.sleep(0.05)
             task.result()
 

@@ -1,4 +1,4 @@
-"""The hosts of a simulated cluster and the brokers that live and die on them."""
+"""The hosts of a simulated cluster, and the brokers that run on them."""
 
 import asyncio
 import random
@@ -15,7 +15,7 @@ from tests.simulation.virtual_disk import VirtualDisk, VirtualStorage
 from tests.simulation.virtual_loop import PROCESS, Bug, Process, SimulationError, VirtualLoop
 from tests.simulation.virtual_network import Host, Network
 
-# Makes the world of a process that of another release.
+# Turns the world of a process into that of another release.
 Release = Callable[[BrokerConfig, node_world.World], node_world.World]
 
 START_MS: Final = 1_700_000_000_000
@@ -35,7 +35,7 @@ class HostClock:
 
 
 class VirtualNode:
-    """A broker's host: its disk and clock stay, its processes come and go."""
+    """The host of a broker: its disk and clock stay, while its processes start and end."""
 
     def __init__(self, world: "World", node_id: int, settings: Mapping[str, str]) -> None:
         self.world = world
@@ -50,9 +50,9 @@ class VirtualNode:
         self.incarnation = 0
         self.is_serving = False
         self.is_stopping = False
-        self.needs_restart = False  # its disk has failed, and it does not trust it any more
-        self.exits: list[str] = []  # why its processes ended by themselves
-        self.release: Release = lambda config, world: world  # of which its processes are
+        self.needs_restart = False  # its disk has failed, and the broker does not use it until a restart
+        self.exits: list[str] = []  # the errors with which its processes ended by themselves
+        self.release: Release = lambda config, world: world  # that its processes run
         self._stop: asyncio.Event | None = None
         self._life: asyncio.Task[None] | None = None
 
@@ -61,7 +61,7 @@ class VirtualNode:
         return self.process is not None and not self.process.is_dead
 
     def start(self) -> None:
-        """Begin a life; it ends by `stop`, `kill`, `lose_power` or an error of its own."""
+        """Start a process, which ends by `stop`, `kill`, `lose_power` or an error of its own."""
         assert not self.is_alive
         if not self.host.is_up:
             self.world.network.host_returns(self.host)
@@ -94,16 +94,16 @@ class VirtualNode:
         except AssertionError as error:
             raise SimulationError(f"{process!r} {type(error).__name__}: {error}") from error
         except Exception as error:
-            # A node may end when its disk fails, and says so.
+            # A node may end with an error of its disk.
             if not is_of_a_disk(error):
-                self.world.loop.call_exception_handler({"message": "it has ended", "exception": error})
+                self.world.loop.call_exception_handler({"message": "the node has ended", "exception": error})
             if not process.is_dead:
                 self.exits.append(f"{error!r}")
                 self.world.trace("exit", f"{process!r} {error!r}")
         self._end(process, is_silent=False)
 
     def stop(self) -> "asyncio.Task[None]":
-        """SIGTERM; the task ends when the process does."""
+        """Send SIGTERM; the returned task ends with the process."""
         assert self._life is not None
         if self._stop is not None:
             self.world.trace("stop", repr(self.process))
@@ -112,13 +112,13 @@ class VirtualNode:
         return self._life
 
     def kill(self) -> None:
-        """SIGKILL: the page cache stays, and the kernel closes what was open."""
+        """Send SIGKILL: the page cache stays, and the kernel closes all files and sockets."""
         assert self.process is not None
         self.world.trace("kill", repr(self.process))
         self._end(self.process, is_silent=False)
 
     def lose_power(self) -> None:
-        """The host goes dark, and forgets what was not on the platter."""
+        """Cut the power of the host, whose disk loses writes that are not durable."""
         self.world.trace("power", self.host.name)
         self.host.is_up = False
         if self.process is not None:
@@ -131,11 +131,11 @@ class VirtualNode:
         process.is_dead = True
         self.is_serving = False
         self.world.network.end_process(process, is_silent=is_silent)
-        # Not now: what runs at this moment may be of that process.
+        # Later, as the code that runs now may belong to that process.
         self.world.network._later(0.0, self.world.loop.kill, process)
 
     def pause(self) -> None:
-        """SIGSTOP, or a long pause of the machine."""
+        """Send SIGSTOP, which also stands for a long pause of the machine."""
         if self.process is not None and self.is_alive:
             self.world.trace("pause", repr(self.process))
             self.world.loop.pause(self.process)
@@ -147,7 +147,7 @@ class VirtualNode:
 
 
 class World:
-    """Everything of one run."""
+    """The state of one run: loop, network, nodes and clients."""
 
     def __init__(self, seed: int, *, show: bool = False) -> None:
         self.seed = seed
@@ -159,13 +159,13 @@ class World:
         self.clients: list[Process] = []
         self.show = show
         self.lines: list[str] | None = None
-        self.last_exception = ""  # that a node logged
-        self.compacted: frozenset[str] = frozenset()  # topics of which replicas keep different batches
+        self.last_exception = ""  # logged by a node
+        self.compacted: frozenset[str] = frozenset()  # topics whose replicas may keep different batches
         self.digest = 0
         self.events = 0
 
     def trace(self, kind: str, detail: str) -> None:
-        """Something happened. What happens, and when, is the same in each run of a seed."""
+        """Record an event. Each run of a seed has the same events at the same times."""
         self.events += 1
         self.digest = zlib.crc32(f"{self.loop.now_s:.9f} {kind} {detail}".encode(), self.digest)
         if self.lines is not None:
@@ -174,23 +174,23 @@ class World:
             print(f"{self.loop.now_s:12.6f} {kind} {detail}")
 
     def spawn(self, process: Process, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        """A task of a process."""
+        """Start a task of a process."""
         return self.loop.create_task(work, context=context_of(process))
 
     def unexplained(self, error: KafkaError, who: str) -> SimulationError:
-        """What a client was told that no fault explains."""
+        """Return the failure of a client that received an error which no fault explains."""
         kind = Bug if error.code is ErrorCode.UNKNOWN_SERVER_ERROR else SimulationError
-        return kind(f"{who} was told {error}\n{self.last_exception}")
+        return kind(f"{who} received {error}\n{self.last_exception}")
 
     def add_client(self, name: str) -> Process:
-        """A host with a program that is no broker."""
+        """Add a host with a client program."""
         self.network.add_host(name)
         process = Process(name)
         self.clients.append(process)
         return process
 
     def close(self) -> None:
-        """End all that is left, so that nothing is heard of it when it is collected."""
+        """End all that is left, so that the garbage collector finds nothing to warn of."""
         processes = [*self.clients, *(node.process for node in self.nodes if node.process is not None)]
         for process in processes:
             process.is_dead = True
@@ -200,14 +200,14 @@ class World:
 
 
 def context_of(process: Process) -> Context:
-    """What runs in it is the process's own: its tasks, and its sockets."""
+    """Return a context in which tasks and sockets belong to the process."""
     context = copy_context()
     context.run(PROCESS.set, process)
     return context
 
 
 def is_of_a_disk(error: BaseException) -> bool:
-    """Whether a node may fail, or even end, with it."""
+    """Return True if a faulty disk explains the error, with which a node may then end."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(is_of_a_disk, error.exceptions))
     return isinstance(error, OSError | KafkaError)

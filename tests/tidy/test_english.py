@@ -34,8 +34,6 @@ UNREAD = (
     "tests/node_fork.py",
     "tests/pages.py",
     "tests/pure_walk.py",
-    "tests/share_watch.py",
-    "tests/simulation/",
     "tests/thorough.py",
     "tests/tidy/",
     "tests/traced_memory.py",
