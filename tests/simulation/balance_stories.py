@@ -111,7 +111,7 @@ async def a_balance_is_cancelled(simulation: Simulation) -> None:
 
     if not cancelled:
         raise SimulationError("copies are not throttled: each move had ended before it was cancelled")
-    await _until(lambda: not _moving(simulation), "moves go on")
+    await _until(lambda: not _moving(simulation), "partitions still move")
     after = {where: set(one.replicas) for where, one in _partitions(_newest(simulation))}
     if moved := {where: after[where] for where in cancelled if after[where] != before[where]}:
         raise SimulationError(f"cancelled moves were completed: {moved}")
