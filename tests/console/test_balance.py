@@ -53,7 +53,7 @@ def test_a_plan_is_shown_before_and_after_and_carried_out(page: ConsolePage, une
     assert page.script(figures).split("\n")[:5] == ["Replicas", "before", "after", "broker 0", "6 → 2"]
 
     page.click("Execute…")
-    page.sees("Balance the cluster?", "goes on if it is replaced")
+    page.sees("Balance the cluster?", "the next controller continues")
     assert page.focused() == "Cancel"
     page.click("Balance the cluster")
 
@@ -78,7 +78,7 @@ def test_what_moves_has_its_progress_and_is_taken_back(page: ConsolePage, uneven
     page.sees("stay where they were")
     page.click("Cancel the balance")
 
-    page.sees("The balance is cancelled. 1 move was taken back.")
+    page.sees("The balance is cancelled. 1 move was reverted.")
     page.misses("Moves under way")
     page.sees("Execute…")
     assert replicas(uneven) == {0: PARTITIONS}

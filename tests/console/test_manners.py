@@ -321,7 +321,7 @@ def test_a_question_that_hangs_fails_in_its_own_place_and_the_rest_is_drawn(
     assert console.fact("State") == "Empty"
     console.row(places["topic"])
     assert "does not answer" not in console.text()
-    console.sees("The node took too long to answer this.")
+    console.sees("The node took too long to answer this request.")
     assert console.fact("State") == "Empty"
     assert "does not answer" not in console.text()
 

@@ -175,7 +175,7 @@ def test_a_letter_is_shown_and_delivered_again(
     assert "__dlq" not in console.text()
     console.click("Close")
     console.click("Deliver letter at offset 0 of partition 0 again")
-    console.sees(f"A new record is written to {topic}, partition 0.", "The letter stays")
+    console.sees(f"A new record is written to {topic}, partition 0.", "The letter is kept")
     console.click("Deliver again")
 
     console.sees("1 letter was delivered again.", "delivered at offset 10")
@@ -234,16 +234,16 @@ def test_letters_that_nobody_can_deliver_do_not_hold_up_the_others(
     assert record_at(cluster, topic, 10)[0] == b"spoilt"
 
 
-def test_a_topic_is_forgotten_once_nobody_works(
+def test_offsets_of_a_topic_are_deleted_once_there_are_no_members(
     console: ConsolePage, cluster: Cluster, producer: Producer, topic: str, worker: str
 ) -> None:
     console.open(f"#/groups/{worker}/reset")
-    console.click("Forget the topic…")
+    console.click("Delete the offsets…")
     console.sees("Choose a topic.")
-    console.choose("Topic to forget", topic)
-    console.click("Forget the topic…")
-    console.sees(f"Have {worker} forget {topic}?")
-    console.click("Forget the topic")
+    console.choose("Offsets in topic", topic)
+    console.click("Delete the offsets…")
+    console.sees(f"Delete the offsets of {worker} in {topic}?")
+    console.click("Delete the offsets")
 
     console.eventually(lambda: console.problem(), "that it has members is not said")
     console.click("Cancel")

@@ -94,7 +94,7 @@ export async function reach(where, options, signal) {
 /** Return the error for a request without an answer. Only an unreachable node is shown for the whole page. */
 function failure(error, signal) {
   if (signal?.aborted) return error; // the user left the page
-  if (error.name === "TimeoutError") return new TooLate("The node took too long to answer this.");
+  if (error.name === "TimeoutError") return new TooLate("The node took too long to answer this request.");
   report(false);
   return new NoAnswer("The node does not answer.");
 }

@@ -26,7 +26,7 @@ export function pause(everyMs) {
 export function tellIn(place) {
   state.watchers.push(() => {
     const time = new Date(state.since).toLocaleTimeString();
-    const sentence = `The node at ${location.host} has not answered since ${time}. This page shows what it answered last. The console asks it again every two seconds.`;
+    const sentence = `The node at ${location.host} has not answered since ${time}. This page shows its last answers. The console retries every two seconds.`;
     const old = state.cutOff
       ? `This node has been cut off from the metadata quorum since ${new Date(state.cutOff).toLocaleTimeString()}. This page may be out of date, and the controller is unknown.`
       : "";

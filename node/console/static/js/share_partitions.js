@@ -21,7 +21,7 @@ export function drawSharePartitions(told, state, again) {
       h(
         "p",
         { class: "hint" },
-        "While members read: records in flight are held by a member, released records are delivered next, waiting ones later. Deliveries are the most of any record, and the limit. The time shown is how long the oldest unfinished record has been the same.",
+        "Known while members read: records in flight are held by a member, available records are delivered next, waiting records later. Deliveries: the highest count of a record, and the limit. Oldest for: how long the oldest unfinished record has been the same.",
       ),
     ),
     most.length > 0 &&
@@ -58,7 +58,7 @@ function drawPartitions(lags, clients, state, again) {
       { title: "End", number: true, cell: (one) => count(one.log_end_offset) },
       { title: "Lag", number: true, cell: (one) => count(one.lag) },
       { title: "In flight", number: true, cell: inFlight((one) => one.acquired) },
-      { title: "Given back", number: true, cell: inFlight((one) => one.available) },
+      { title: "Available", number: true, cell: inFlight((one) => one.available) },
       { title: "Waiting", number: true, cell: inFlight((one) => one.delayed + one.backing_off) },
       { title: "Deliveries", number: true, cell: mostDeliveries },
       { title: "Oldest for", number: true, cell: (one) => duration(one.in_flight?.stalled_ms ?? null) },

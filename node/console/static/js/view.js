@@ -39,7 +39,7 @@ export class View {
     const place = h(
       "div",
       { class: "live", "data-own": "", "aria-busy": "true" },
-      h("p", { class: "waiting" }, "Asking the node…"),
+      h("p", { class: "waiting" }, "Loading…"),
     );
     let answer;
     let hasAnswer = false;

@@ -79,13 +79,13 @@ function openAcl(refresh) {
         refresh();
       },
     },
-    field("Principal", input("principal", { autofocus: true, placeholder: "User:name" }), "As User:NAME; User:* is any user."),
+    field("Principal", input("principal", { autofocus: true, placeholder: "User:name" }), "User:NAME, or User:* for any user."),
     field("Permission", choice("permission", pairs("ALLOW", "DENY"), "ALLOW")),
     field("Operation", choice("operation", OPERATIONS, "READ")),
     field("Resource type", choice("resource_type", TYPES, "TOPIC")),
-    field("Resource name", input("resource_name"), "* for all of this type. Not used for CLUSTER."),
+    field("Resource name", input("resource_name"), "* stands for all resources of this type. Not used for CLUSTER."),
     field("Names that it applies to", choice("pattern_type", PATTERNS, "LITERAL")),
-    field("Host", input("host", { value: "*" }), "The address of the client; * is any."),
+    field("Host", input("host", { value: "*" }), "The IP address of the client, or * for any."),
   );
   const close = open("Create an ACL", null, made);
 }

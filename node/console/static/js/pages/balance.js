@@ -100,7 +100,7 @@ async function execute(left, cost) {
   const isDone = await ask({
     title: "Balance the cluster?",
     what: [
-      `${left} change: ${cost}. The controller moves some partitions at a time, and goes on if it is replaced.`,
+      `${left} change: ${cost}. The controller moves some partitions at a time. If it fails, the next controller continues.`,
       "The plan is computed again during the balance, so the moves may differ from those shown here.",
     ],
     action: "Balance the cluster",
@@ -122,7 +122,7 @@ async function cancel(isEnabled) {
       cancelled = await cancelBalance();
     },
   });
-  if (isDone) say(`The balance is cancelled. ${many(cancelled.length, "move was", "moves were")} taken back.`);
+  if (isDone) say(`The balance is cancelled. ${many(cancelled.length, "move was", "moves were")} reverted.`);
 }
 
 function drawPlan({ moves }, state, again) {

@@ -45,7 +45,7 @@ export function brokerPage(view, { broker }) {
 
 function actions(broker, told, refresh) {
   return [
-    told.can_end && badge("warn", told.is_drained ? "drained" : "drained but for lone replicas"),
+    told.can_end && badge("warn", told.is_drained ? "drained" : "drained, except for single replicas"),
     told.can_end
       ? button("End the drain", () => tellMoves(() => undrain(broker)).then(refresh))
       : button("Drain…", () =>

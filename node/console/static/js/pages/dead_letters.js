@@ -38,7 +38,7 @@ export function deadLettersPage(view, { group }) {
     field(
       "Another topic",
       input("topic"),
-      "A topic with letters of this group from before its settings were changed. Leave empty for the topic of its settings.",
+      "A topic with letters of this group from before its settings were changed. Leave empty for the topic in its settings.",
     ),
   );
 
@@ -83,7 +83,7 @@ export function deadLettersPage(view, { group }) {
     morph(found, [
       facts([
         ["Dead-letter topic", known.topic === null ? "none" : link(topicHref(known.topic, "records"), known.topic)],
-        known.topic !== null && ["Letters have the record", known.copies ? "yes" : "no, only where it came from"],
+        known.topic !== null && ["Letters contain the record", known.copies ? "yes" : "no, only its origin"],
       ]),
       known.topic === null ? nowhere(group) : h("p", { class: "hint", role: "status" }, words),
       known.topic !== null && letterTable(known),
@@ -167,7 +167,7 @@ function originOf({ origin }) {
 function nowhere(group) {
   return note(
     "",
-    "This group has no dead-letter topic: records that are rejected, or delivered too often, are gone. Set errors.deadletterqueue.topic.name in its ",
+    "This group has no dead-letter topic: records that are rejected, or delivered too often, leave no dead letter. Set errors.deadletterqueue.topic.name in its ",
     link(groupHref(group, "configs"), "configs"),
     ".",
   );

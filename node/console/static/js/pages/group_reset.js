@@ -46,9 +46,9 @@ export function groupResetPage(view, { group }) {
     });
   to.onchange = adapt;
   adapt();
-  const topic = choice("topic", [["", "all in which it has committed"]], "");
+  const topic = choice("topic", [["", "all topics with committed offsets"]], "");
   const partitions = choice("partitions", [], null, { multiple: true, size: 5 });
-  const numbers = field("Partitions", partitions, "None: all partitions of the topic.");
+  const numbers = field("Partitions", partitions, "If none is chosen: all partitions of the topic.");
   const forgotten = choice("forgotten", [["", "choose a topic"]], "");
   let read = [];
   topic.onchange = () => {
@@ -84,32 +84,32 @@ export function groupResetPage(view, { group }) {
   view.show(
     `Reset ${group}`,
     groupHead(view, group, "reset"),
-    h("p", { class: "hint" }, "Of a share group, the start offsets are reset: nothing before them is delivered again."),
+    h("p", { class: "hint" }, "For a share group, this resets its start offsets: no record before them is delivered again."),
     made,
     plan,
-    section("Forget a topic", forgetForm(group, forgotten)),
+    section("Delete offsets of a topic", forgetForm(group, forgotten)),
   );
 }
 
 function forgetForm(group, topics) {
   return form(
     {
-      label: "Forget a topic",
-      action: "Forget the topic…",
+      label: "Delete offsets of a topic",
+      action: "Delete the offsets…",
       danger: true,
       act: async ({ forgotten }) => {
         const topic = forgotten;
         if (!topic) throw new Error("Choose a topic.");
         const isDone = await ask({
-          title: `Have ${group} forget ${topic}?`,
-          what: "The offsets of the group in this topic are deleted. Members that read it later start as in a new group, by auto.offset.reset or share.auto.offset.reset.",
-          action: "Forget the topic",
+          title: `Delete the offsets of ${group} in ${topic}?`,
+          what: "Members that read the topic later start as in a new group, by auto.offset.reset or share.auto.offset.reset.",
+          action: "Delete the offsets",
           act: () => deleteOffsets(group, topic),
         });
-        if (isDone) say(`${group} has forgotten ${topic}.`);
+        if (isDone) say(`The offsets of ${group} in ${topic} are deleted.`);
       },
     },
-    field("Topic to forget", topics, "No member may read it; a share group may have no members at all."),
+    field("Offsets in topic", topics, "No member may be subscribed to it; a share group must have no members."),
   );
 }
 

@@ -33,5 +33,5 @@ function byToken() {
 }
 
 function byCertificate() {
-  return note("", "This node knows its users by certificates. Install yours in this browser, and load the page again.");
+  return note("", "This node authenticates users by certificates. Install your certificate in this browser, and reload the page.");
 }

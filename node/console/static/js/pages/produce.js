@@ -52,7 +52,7 @@ export function producePage(view, { topic }) {
         say(`Produced to ${topic}, ${where}.`);
       },
     },
-    field("Partition", partition, "Without a choice it goes by the key, or is any if the key is null."),
+    field("Partition", partition, "By the key: records with the same key go to the same partition; a record with a null key may go to any."),
     field("Key type", choice("key-type", TYPES, "NULL")),
     field("Key", area("key", { rows: 2 })),
     field(

@@ -10,11 +10,11 @@ import { button, say } from "../parts.js";
 import { searchedList } from "../searched_list.js";
 
 const KINDS = [
-  ["producer_byte_rate", "Bytes written a second", (value) => `${bytes(value)}/s written`],
-  ["consumer_byte_rate", "Bytes read a second", (value) => `${bytes(value)}/s read`],
+  ["producer_byte_rate", "Bytes written per second", (value) => `${bytes(value)}/s written`],
+  ["consumer_byte_rate", "Bytes read per second", (value) => `${bytes(value)}/s read`],
   ["request_percentage", "Percent of a request thread", (value) => `${digits(value)} % of a request thread`],
-  ["controller_mutation_rate", "Partitions changed a second", (value) => `${digits(value)} partitions changed/s`],
-  ["connection_creation_rate", "New connections a second", (value) => `${digits(value)} new connections/s`],
+  ["controller_mutation_rate", "Partitions changed per second", (value) => `${digits(value)} partitions changed/s`],
+  ["connection_creation_rate", "New connections per second", (value) => `${digits(value)} new connections/s`],
 ];
 const WORDS = { user: "user", client_id: "client id", ip: "address" };
 
@@ -83,8 +83,8 @@ function openQuota(refresh) {
       },
     },
     field("User", input("user", { autofocus: true }), "* is every user that has no quota of its own."),
-    field("Client id", input("client_id"), "May stand beside a user; * as above."),
-    field("Address", input("ip"), "Of clients, for new connections a second; * as above."),
+    field("Client id", input("client_id"), "May be combined with a user. * is every client id that has no quota of its own."),
+    field("Address", input("ip"), "Of clients, for new connections per second. * is every address that has no quota of its own."),
     field("Quota", choice("quota", KINDS.map(([kind, word]) => [kind, word]), "producer_byte_rate")),
     field("Value", input("value", { inputmode: "decimal" })),
   );
@@ -94,7 +94,7 @@ function openQuota(refresh) {
 async function askToRemove(entity, refresh) {
   const isDone = await ask({
     title: `Remove the quotas of ${nameOf(entity)}?`,
-    what: "The next quota that fits these clients applies to them, or none.",
+    what: "The next most specific quota for these clients applies, if there is one.",
     action: "Remove the quotas",
     act: () => deleteQuotas(entity),
   });

@@ -16,7 +16,7 @@ export function reassignmentsPage(view) {
   const topic = topicChoice(view, "topic", { onchange: () => follow() });
   const partition = partitionChoice(view, "partition", { onchange: () => tick() });
   const leader = choice("leader", [], null);
-  const brokers = brokerChoice(view, "Brokers", "All that are to have a replica.", () => offerLeaders());
+  const brokers = brokerChoice(view, "Brokers", "All brokers that are to have a replica.", () => offerLeaders());
   let known = [];
   const follow = async () => {
     known = [];

@@ -21,7 +21,7 @@ const KINDS = [
 
 export function throttlesPage(view) {
   const list = view.live({ every: 5_000, ask: throttles, draw: (told) => draw(told, list) });
-  const brokers = brokerChoice(view, "Brokers", "None: all running brokers.");
+  const brokers = brokerChoice(view, "Brokers", "If none is chosen: all running brokers.");
   const named = topicChoice(view, "topics", { multiple: true });
   const made = form(
     {

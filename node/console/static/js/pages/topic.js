@@ -42,7 +42,7 @@ export function topicPage(view, { topic }) {
     field(
       "New number of partitions",
       input("count", { inputmode: "numeric" }),
-      "The total, not how many to add. It can only grow.",
+      "The total, not the number to add. It can only be increased.",
     ),
   );
   const charts = historyCharts(view, (signal) => topicHistory(topic, signal), TOPIC_CHARTS);

@@ -40,7 +40,7 @@ export function topicClientsPage(view, { topic }) {
 
 function drawGroups({ topics, groups_left_out }, state, again) {
   return [
-    groups_left_out > 0 && note("", `${many(groups_left_out, "more group was", "more groups were")} not asked.`),
+    groups_left_out > 0 && note("", `${many(groups_left_out, "more group is", "more groups are")} not shown.`),
     table({
       caption: "Groups",
       rows: topics.flatMap((one) => one.groups),
@@ -66,13 +66,13 @@ function drawGroups({ topics, groups_left_out }, state, again) {
 function drawProducers({ producers, count: all, unavailable }, state, again) {
   return [
     unavailable.length > 0 &&
-      note("warn", `${many(unavailable.length, "partition")} could not be asked: their leaders do not answer.`),
+      note("warn", `${many(unavailable.length, "partition is", "partitions are")} missing: their leaders do not answer.`),
     all > producers.length && note("", `${count(all - producers.length)} more are not shown.`),
     table({
       caption: "Producers",
       rows: producers,
       key: (one) => `${one.partition}:${one.producer}`,
-      empty: "No such producer has written lately.",
+      empty: "No such producer has written recently.",
       state,
       again,
       columns: [
