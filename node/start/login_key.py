@@ -1,8 +1,8 @@
-"""The key of which the false salts of users that do not exist are made, and the true ones of the first users.
+"""Finds the key of the false salts of users that do not exist, and of the true salts of the first users.
 
-All nodes of a cluster with a secret have the same key. A node without one is alone, and keeps its key in a
-file beside its metadata: with another key at each start the false salts would change, and so tell themselves
-from true ones.
+All nodes of a cluster with a secret have the same key. A node without a secret is alone, and keeps its key in
+a file beside its metadata: if each start made another key, the false salts would change, and could be
+recognised by that.
 """
 
 import hmac
@@ -22,9 +22,9 @@ log = logging.getLogger(__name__)
 
 
 def find_login_key(base: Foundation) -> bytes:
-    """Return the key of this node's cluster, a new one where there was none. Blocks.
+    """Return the key of this node's cluster; if there is none, make one and keep it. Blocks.
 
-    Where nobody logs in no salt is shown, and no key kept.
+    Without logins no salt is ever sent, so the new key is not kept.
     """
     config = base.config
     if config.cluster_secret is not None:
