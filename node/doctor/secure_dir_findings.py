@@ -9,47 +9,50 @@ from ottla.node.doctor.finding import Finding, named, note, problem
 from ottla.node.doctor.security_findings import FileFacts, of_files
 from ottla.node.security.certificate_problems import SOON
 
-# A new authority has to reach all clients before the old one ends.
+# A new authority must reach all clients before the old one expires.
 AUTHORITY_SOON: Final = timedelta(days=180)
 _ROOT: Final = 0
 
 
 class CertificateFile(NamedTuple):
-    """A file with certificates, and the time until which the longest of them is valid."""
+    """A file of certificates and the end of its validity.
+
+    In a file of authorities the last end counts, in that of a node the end of its own, the first certificate.
+    """
 
     path: str
     valid_until: datetime | None = None
-    error: str = ""  # why it cannot be read
+    error: str = ""  # the reason why it cannot be read
 
 
 class SecretFile(NamedTuple):
-    """A file of the directory that is for the user of the node alone."""
+    """A file of the directory that only the user of the node may read."""
 
     path: str
     holds: str
     mode: int
-    owner: int  # the id of a user
+    owner: int  # a user id
 
 
 class SecureDirectory(NamedTuple):
-    """What is found of the directory of a node."""
+    """The facts about the directory of a node."""
 
     path: str
-    mode: int | None  # None: there is no such directory
-    error: str = ""  # why it cannot be looked at
-    data: str = ""  # a data directory that the node has begun in; empty for a node that never ran
-    lacks_authority: bool = False  # by whose certificate the node trusts others, or which has signed its own
-    lacks_certificate: str = ""  # the name of its file, where the node is to show the one of this directory
+    mode: int | None  # None if the directory does not exist or cannot be read
+    error: str = ""  # the reason why it cannot be read
+    data: str = ""  # a data directory of the node; empty if it has never run
+    lacks_authority: bool = False  # a missing one that the node needs: to trust others, or as its issuer
+    lacks_certificate: str = ""  # the file of the node's certificate, if it is used but missing
     has_authority_key: bool = False
     node_id: int = 0
     secrets: Sequence[SecretFile] = ()
     authority: CertificateFile | None = None
-    certificates: Sequence[CertificateFile] = ()  # of nodes, but for those that a listener shows
-    left_out: int = 0  # files that were not looked at, as there are too many
+    certificates: Sequence[CertificateFile] = ()  # of nodes, except those that a listener uses
+    left_out: int = 0  # the number of files that were not read, because there are too many
 
 
 def of_directory(found: SecureDirectory | None, now: datetime) -> Iterator[Finding]:
-    """Judge the directory of a node; nothing is found where the node is not secured by one."""
+    """Yield the problems of the directory of a node; none if the node has no such directory (None)."""
     if found is None:
         return
     if found.error:
@@ -65,7 +68,7 @@ def of_directory(found: SecureDirectory | None, now: datetime) -> Iterator[Findi
     yield from _of_mode(found.path, found.mode)
     yield from _of_missing(found)
     yield from of_files(FileFacts(one.path, one.holds, one.mode) for one in found.secrets)
-    # Kubernetes hands files of a Secret to the group of a pod, and they belong to root.
+    # In Kubernetes, the files of a Secret belong to root and to the group of the pod.
     shared = [one.path for one in found.secrets if one.mode & 0o070 and one.owner != _ROOT]
     if shared:
         yield note(
@@ -82,7 +85,7 @@ def of_directory(found: SecureDirectory | None, now: datetime) -> Iterator[Findi
 
 
 def _of_mode(path: str, mode: int) -> Iterator[Finding]:
-    is_sticky = bool(mode & stat.S_ISVTX)  # who may write there replaces no file of others
+    is_sticky = bool(mode & stat.S_ISVTX)  # users can then not replace files of other users
     if mode & stat.S_IWOTH and not is_sticky:
         yield problem(
             "file",
