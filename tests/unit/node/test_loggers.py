@@ -1,4 +1,4 @@
-"""Levels of loggers, asked for and changed as Apache Kafka's: BROKER_LOGGER, resource type 8."""
+"""Levels of loggers, described and altered as in Apache Kafka: BROKER_LOGGER, resource type 8."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ def levels_come_back() -> Iterator[None]:
 def alter(
     *changes: tuple[str, ConfigOperation, str | None], node: str = str(NODE_ID), validate_only: bool = False
 ) -> tuple[ErrorCode, str]:
-    """What the request is answered; nothing of it goes to the controller."""
+    """Return the response to a request of which no part goes to the controller."""
     resource = AlterConfigsResource(
         resource_type=LOGGER,
         resource_name=node,

@@ -1,4 +1,4 @@
-"""Questions from the thread of the REST API to the node's loop: answered, refused, or given up in time."""
+"""Calls from the thread of the REST API to the node's loop: they return, fail, or time out."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ from ottla.node.node_facts import NodeFacts
 
 
 class NodeThread:
-    """A loop in a thread, as a node has one."""
+    """An event loop in a thread, as a node has one."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -34,7 +34,7 @@ def node() -> Iterator[NodeThread]:
 
 
 class Answering:
-    """A node of which there is one thing to know."""
+    """A node with a single fact."""
 
     answer = 42
 

@@ -1,4 +1,4 @@
-"""What requests leave in the counters of their topic and API, whichever way they were served."""
+"""Requests count for their topic and API, whichever path serves them."""
 
 import asyncio
 import struct
@@ -90,7 +90,7 @@ def test_a_request_that_waits_is_timed_until_its_answer(monkeypatch: pytest.Monk
 def test_refusals_count_by_their_code_and_only_strange_ones_as_failures() -> None:
     node = Node(9, is_general=False)
 
-    node.send(frame(9, batch(), index=9))  # no such partition
+    node.send(frame(9, batch(), index=9))  # an unknown partition
     node.send(frame(9, batch(timestamp=ManualClock().now_ms() + 10**10)))
     node.send(frame(9, batch()[:-1] + b"?"))
 
@@ -127,7 +127,7 @@ def test_what_a_consumer_is_sent_counts_as_bytes_out() -> None:
 
 def test_an_answer_that_is_an_error_counts_by_its_code() -> None:
     node = Node(9, is_general=False)
-    request = struct.pack(">hhih", 18, 99, 7, -1)  # ApiVersions of a version that nobody has
+    request = struct.pack(">hhih", 18, 99, 7, -1)  # ApiVersions in a version that does not exist
     node.dispatcher.serve(PEER, memoryview(request))
     body = FetchRequest(replica_id=-1, session_id=5, session_epoch=9)
 

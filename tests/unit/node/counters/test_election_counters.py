@@ -1,4 +1,4 @@
-"""Leaders that change are counted, and those that lost records apart."""
+"""ottla.node.counters.election_counters: elections are counted, unclean ones separately."""
 
 from ottla.metadata_raft.delta import ChangedTopic, MetadataChanges
 from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage

@@ -1,4 +1,4 @@
-"""The history of a node: samples in slots of the wall clock, rates of what grows, bounded memory."""
+"""The history of a node: samples in slots of the wall clock, rates of counters, bounded memory."""
 
 from math import isnan
 
@@ -21,14 +21,14 @@ TOPIC_BYTES = THING_BYTES + 4 * SLOTS * len(COLUMNS[Kind.TOPIC])
 
 
 def history(topics: int = 100) -> History:
-    """Return a history with memory for so many topics."""
+    """Return a history with memory for this number of topics."""
     return History(
         limit_bytes=topics * TOPIC_BYTES * LEFT_OUT_SHARE // (LEFT_OUT_SHARE - 1) + 1, interval_ms=EVERY_MS
     )
 
 
 def sample(kept: History, slot: int, topics: dict[str, tuple[int, int, int, int]]) -> None:
-    """Take the sample of a slot, with the values of these topics."""
+    """Take the sample of a slot, with these values of topics."""
     assert kept.begin(slot * EVERY_MS + 3, slot * 10.0)
     for name, values in topics.items():
         kept.note(Kind.TOPIC, name, values)
@@ -78,7 +78,7 @@ def test_samples_end_where_the_last_one_is_until_it_is_missing() -> None:
     kept = history()
     sample(kept, 1, {"t": (0, 0, 0, 1)})
 
-    sample(kept, 2, {})  # it has begun, and the topic has not had its turn
+    sample(kept, 2, {})  # the sample has begun, and the topic is not in it yet
     assert len(rows(kept, "t")) == 1 and kept.read(Kind.TOPIC, "t").end_ms == EVERY_MS
     sample(kept, 3, {})
     assert rows(kept, "t")[1:] == [(None,) * 4] * 2 and kept.read(Kind.TOPIC, "t").end_ms == 3 * EVERY_MS

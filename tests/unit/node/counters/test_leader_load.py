@@ -1,4 +1,4 @@
-"""How much a node serves as a leader, over some minutes."""
+"""ottla.node.counters.leader_load: the bytes per second of a node as a leader, over some minutes."""
 
 import pytest
 

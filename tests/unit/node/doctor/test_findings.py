@@ -1,4 +1,4 @@
-"""Each trouble that the doctor knows, by facts that have it, and none by facts that are well."""
+"""Facts with each kind of problem that the doctor finds, and facts without any."""
 
 from collections.abc import Iterable
 
@@ -43,7 +43,7 @@ def problems(found: Iterable[Finding]) -> list[str]:
 
 
 def only(found: Iterable[Finding]) -> str:
-    """The one problem, which is a sentence."""
+    """Return the sentence of the only finding."""
     [sentence] = problems(found)
     assert sentence[0].isupper() or ":" in sentence, sentence
     assert sentence.endswith(".") and "\n" not in sentence
@@ -208,7 +208,7 @@ def test_an_even_number_of_voters_is_a_note() -> None:
 
 
 def partitions(**isr: list[int]) -> Health:
-    """Partitions 0 of topics by what is in sync, each of three replicas on three brokers."""
+    """Return the health of partitions 0 of topics with these replicas in sync, of three on three brokers."""
     states = [
         PartitionState(TopicPartition(name, 0), one[0] if one else -1, [0, 1, 2], one, [])
         for name, one in isr.items()
@@ -239,7 +239,7 @@ def test_replicas_that_are_not_in_sync_are_a_note() -> None:
 def test_all_that_follows_from_a_broker_that_is_down_is_one_sentence() -> None:
     states = [
         PartitionState(TopicPartition("alone", 0), -1, [2], [2], [2]),
-        PartitionState(TopicPartition("lost", 0), -1, [2], [], [2]),  # an eligible replica is on it
+        PartitionState(TopicPartition("lost", 0), -1, [2], [], [2]),  # it has an eligible leader replica
         PartitionState(TopicPartition("strict", 0), 1, [1, 2], [1], [2]),
         PartitionState(TopicPartition("thin", 0), 1, [0, 1, 2], [0, 1], [2]),
         PartitionState(TopicPartition("thin", 1), 1, [0, 1, 2], [0, 1], [2]),
@@ -258,7 +258,7 @@ def test_all_that_follows_from_a_broker_that_is_down_is_one_sentence() -> None:
 
 
 def test_brokers_that_are_down_explain_only_what_lacks_nothing_else() -> None:
-    health = partitions(a=[0])  # 1 and 2 are missed
+    health = partitions(a=[0])  # brokers 1 and 2 are missing
 
     [found] = down_findings.of_down([2], None, health)
     both = only(down_findings.of_down([1, 2], None, health))
@@ -337,7 +337,7 @@ def test_a_running_node_tells_of_directories_that_are_offline_or_full() -> None:
     well = LogDirView("/a", None, 100 * GIB, 50 * GIB, ())
     lost = LogDirView("/b", KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, ""), None, None, ())
     full = well._replace(path="/c", usable_bytes=GIB // 10)
-    old = well._replace(total_bytes=None, usable_bytes=None)  # a server that does not tell
+    old = well._replace(total_bytes=None, usable_bytes=None)  # a server that does not report its space
 
     def of(*dirs: LogDirView) -> Iterable[Finding]:
         return disk_findings.of_brokers([BrokerLogDirs(2, None, dirs)])

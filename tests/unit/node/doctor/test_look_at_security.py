@@ -1,4 +1,4 @@
-"""Certificates and files of a configuration, as they lie on a disk."""
+"""ottla.node.doctor.look_at_security: certificates and secret files of a configuration on disk."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ NOW = datetime.now(UTC)
 def config(
     home: Path, *, name: str = "node-3", trusted: trustme.CA | None = None, **how: object
 ) -> BrokerConfig:
-    """Return a configuration of node 3, whose certificate has that name; it trusts its own authority."""
+    """Return a configuration of node 3 with a certificate for this name; it trusts its own authority."""
     ca = trustme.CA()
     issued = ca.issue_cert(name, common_name=name, **how)  # type: ignore[arg-type]
     issued.private_key_and_cert_chain_pem.write_to_path(str(home / "node.pem"))
@@ -100,7 +100,7 @@ def rest(home: Path, name: str = "rest.example", *, days: int = 90, **settings: 
 @pytest.mark.parametrize(
     ("settings", "is_named"),
     [
-        ({}, True),  # nobody says how it is reached
+        ({}, True),  # no setting says the address for clients
         ({"ottla.rest.advertised.listener": "https://rest.example:8082"}, True),
         ({"ottla.rest.advertised.listener": "https://other.example:8082"}, False),
         ({"ottla.rest.advertised.listener": "http://other.example:8083"}, True),

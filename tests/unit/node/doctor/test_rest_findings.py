@@ -1,4 +1,4 @@
-"""Who comes in to a REST API: addresses and ways to log in, in sentences."""
+"""ottla.node.doctor.rest_findings: REST APIs that other machines reach, by address and login."""
 
 import pytest
 

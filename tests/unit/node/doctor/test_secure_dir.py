@@ -1,4 +1,4 @@
-"""The directory of a secured node: what lies in it, and what the doctor says of that."""
+"""The directory of keys of a secured node: its facts and the doctor's findings about them."""
 
 import errno
 from datetime import UTC, datetime, timedelta
@@ -18,10 +18,10 @@ NOW = datetime.now(UTC)
 
 
 class Home:
-    """A node with its data and its directory of keys, all as a node leaves them."""
+    """A node with its data and its directory of keys, as a node leaves them when it stops."""
 
     def __init__(self, home: Path, *, authority_days: int = 3650) -> None:
-        self.owner = 1000  # whoever runs the tests
+        self.owner = 1000  # the user that runs the tests
         self.keys, self.data = home / "data-secure", home / "data"
         self.keys.mkdir(mode=0o700)
         self.data.mkdir()
@@ -61,7 +61,7 @@ class Home:
 
 
 def ended(days: int) -> bytes:
-    """Return a certificate that ends after so many days."""
+    """Return a certificate that expires after this number of days."""
     return trustme.CA().issue_cert("any", not_after=NOW + timedelta(days=days)).cert_chain_pems[0].bytes()
 
 
@@ -110,7 +110,7 @@ def test_a_secret_that_others_can_read_is_a_problem_and_one_of_the_group_a_note(
         (0o755, "", "can see which keys lie in"),
         (0o770, "", "can replace the keys in it"),
         (0o777, "can replace the keys in", ""),
-        (0o1777, "", ""),  # a volume with a Secret of Kubernetes
+        (0o1777, "", ""),  # a volume of a Kubernetes Secret
     ],
 )
 def test_who_may_write_into_the_directory_could_replace_keys(

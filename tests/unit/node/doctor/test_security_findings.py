@@ -1,4 +1,4 @@
-"""Certificates, files with secrets, listeners that others reach, users and ACLs: facts in, sentences out."""
+"""ottla.node.doctor.security_findings: certificates, files with secrets, open listeners, users and ACLs."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ def only(found: Iterable[Finding], severity: Severity = Severity.PROBLEM) -> str
 
 
 def shown(**how: object) -> bytes:
-    """Return a certificate for broker-1, as DER."""
+    """Return a certificate for broker-1 as DER."""
     from cryptography import x509
 
     pem = CA.issue_cert("broker-1", **how).cert_chain_pems[0].bytes()  # type: ignore[arg-type]
@@ -108,7 +108,7 @@ def test_a_file_with_a_secret_that_everybody_can_read_is_found(mode: int, words:
     assert [words in one.sentence for one in found] == [True] * bool(words)
 
 
-# ---- who may come in, and who may do what ------------------------------------------------------------------
+# ---- listeners, users and ACLs -----------------------------------------------------------------------------
 
 
 def test_what_others_reach_without_tls_or_an_authorizer_is_noted() -> None:
@@ -158,7 +158,7 @@ def test_without_an_authorizer_nothing_is_said_of_users() -> None:
     assert list(security_findings.of_access(None)) == []
 
 
-# ---- what nodes keep or ignore -----------------------------------------------------------------------------
+# ---- rejected certificates, and ACLs without an authorizer -------------------------------------------------
 
 
 def test_a_certificate_that_a_node_refused_and_acls_by_which_nobody_is_judged_are_problems() -> None:

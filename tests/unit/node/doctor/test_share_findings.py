@@ -1,4 +1,4 @@
-"""What the doctor says of share groups that do not get on."""
+"""ottla.node.doctor.share_findings: share groups that make no progress or lose dead letters."""
 
 import pytest
 

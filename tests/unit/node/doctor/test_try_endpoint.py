@@ -1,4 +1,4 @@
-"""ottla.node.doctor.try_endpoint: the first bytes of an answer tell its sender."""
+"""ottla.node.doctor.try_endpoint: the first bytes of an answer show the protocol."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def framed(content: bytes) -> bytes:
 
 
 def test_the_controller_listener_is_known_by_its_refusal() -> None:
-    """It takes the doctor's question for the first words of a voter, and refuses them."""
+    """It reads the doctor's request as the greeting of a voter, and rejects it."""
     own = LinkIdentity(b"c" * 16, Peer(1, ZERO_UUID), Endpoint("host1", 9092))
     with pytest.raises(KafkaError) as refused:
         read_hello(QUESTION[4:], own)

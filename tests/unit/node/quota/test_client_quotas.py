@@ -1,4 +1,4 @@
-"""ottla.node.quota.client_quotas: bytes of clients against the quotas of the cluster, by a fake clock."""
+"""ottla.node.quota.client_quotas: bytes of clients against the quotas of the cluster, with a fake clock."""
 
 from ottla.node.quota.client_quotas import PRODUCER_BYTE_RATE, RateQuotas
 from ottla.node.quota.rate import Windows

@@ -1,4 +1,4 @@
-"""ottla.node.quota.quota_buckets: what is measured, in bounded memory."""
+"""ottla.node.quota.quota_buckets: measurements in bounded memory."""
 
 from ottla.node.quota.quota_buckets import IDLE_MS, QuotaBuckets
 

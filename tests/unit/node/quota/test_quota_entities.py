@@ -1,4 +1,4 @@
-"""ottla.node.quota.quota_entities: whose quota counts, and with whom it is shared."""
+"""ottla.node.quota.quota_entities: the quota that applies to a client, and the clients that share it."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ from ottla.node.quota.quota_entities import ClientQuota, QuotaEntities, Sharers
 
 KEY = "producer_byte_rate"
 U, C = "user", "client-id"
-# In the order in which they count, with those who share it.
+# In order of precedence, each with the clients that share it.
 LEVELS: list[tuple[QuotaEntity, Sharers]] = [
     (((C, "app"), (U, "ann")), Sharers("ann", "app")),
     (((C, None), (U, "ann")), Sharers("ann", "app")),

@@ -14,7 +14,7 @@ STEP_S = 0.02
 
 
 def spend(seconds: float = STEP_S) -> None:
-    """Use the processor for so long."""
+    """Use this many seconds of CPU time."""
     until = time.thread_time() + seconds
     while time.thread_time() < until:
         pass

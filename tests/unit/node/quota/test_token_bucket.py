@@ -1,4 +1,4 @@
-"""ottla.node.quota.token_bucket: tokens that come back."""
+"""ottla.node.quota.token_bucket: tokens that return at the rate of a quota."""
 
 from ottla.node.quota.rate import Windows
 from ottla.node.quota.token_bucket import TokenBucket
@@ -19,7 +19,7 @@ def test_one_request_may_take_more_than_there_is_and_the_next_waits_for_the_rest
 
     assert bucket.take_if_any(2, 32, 0) is None
     assert bucket.take_if_any(2, 1, 0) == 5_000
-    assert bucket.tokens(2, 0) == -10  # a refused request takes nothing
+    assert bucket.tokens(2, 0) == -10  # a rejected request takes no token
     assert bucket.take_if_any(2, 1, 5_000) is None
 
 

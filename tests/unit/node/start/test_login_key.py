@@ -1,4 +1,4 @@
-"""The key of false salts: the same at each start, and at all nodes that share a secret."""
+"""The key of false salts is equal at each start, and at all nodes with the same secret."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Data of a secured node are not served to everybody because a flag was forgotten."""
+"""A secured node does not start without its security because a flag was forgotten."""
 
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def test_security_is_given_up_on_purpose(disk: MemoryDisk) -> None:
     ("settings", "is_closed"),
     [
         ({"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}, True),
-        ({}, False),  # whoever trusts the certificate may do everything
+        ({}, False),  # every client that trusts the certificate may do everything
     ],
     ids=["TLS and an authorizer", "TLS alone"],
 )

@@ -1,4 +1,4 @@
-"""Leaders of partitions are asked at once: this node by itself, others as far as they answer."""
+"""Leaders of partitions are asked concurrently: this node directly, others as far as they answer."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Threads shared fairly: who has had little is served next, and what nobody waits for ends."""
+"""A fair pool: the client with the least CPU time is served next, and abandoned work ends."""
 
 import asyncio
 import threading
@@ -28,7 +28,7 @@ def burn(cpu_s: float) -> None:
 
 
 def served(asks: list[tuple[ConnectionInfo, float]]) -> list[ConnectionInfo]:
-    """The order in which these are served, each taking so many CPU seconds, when all of them wait at once."""
+    """Return the order in which waiting jobs are served, each with this number of CPU seconds."""
     order: list[ConnectionInfo] = []
 
     def work(asker: ConnectionInfo, cpu_s: float, pause: Pause) -> None:

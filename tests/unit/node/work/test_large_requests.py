@@ -1,4 +1,4 @@
-"""Large requests share memory: who finds none waits in the order of asking."""
+"""Large requests share a limit of memory; beyond it they wait in order of arrival."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -56,7 +56,7 @@ def test_who_gives_up_waiting_holds_up_nobody(is_granted: bool) -> None:
         next_ = asyncio.ensure_future(requests.enter(1))
         await asyncio.sleep(0)
         if is_granted:
-            first.leave()  # its turn comes, and it is cancelled before it sees it
+            first.leave()  # it gets its memory, and is cancelled before it runs
         gone.cancel()
         await asyncio.sleep(0)
         first.leave()

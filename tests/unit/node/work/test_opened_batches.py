@@ -1,4 +1,4 @@
-"""Batches that were compressed anew have a bound of memory until they are appended."""
+"""Recompressed batches have a limit of memory until they are appended."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ from tests.unit.node.replica.replica_world import NODE_ID, OTHER_ID, ReplicaWorl
 def test_a_batch_counts_while_somebody_holds_it() -> None:
     batches = OpenedBatches(100)
 
-    first = batches.hold(300)  # one alone
+    first = batches.hold(300)  # a single batch
     with pytest.raises(KafkaError) as refused:
         batches.hold(1)
     assert (refused.value.code, batches.used_bytes) == (ErrorCode.REQUEST_TIMED_OUT, 300)

@@ -1,4 +1,4 @@
-"""Work of very many elements, in turns with the event loop."""
+"""Work on very many elements, in turns of the event loop."""
 
 import asyncio
 import itertools
@@ -60,7 +60,7 @@ def test_a_large_list_is_made_in_turns_with_others(is_large: bool, turns_of_othe
 
 
 async def turns_of(turn: Turn, count: int) -> list[int]:
-    """After how many elements others had the loop."""
+    """Return the numbers of elements after which other tasks had the loop."""
     done, others = 0, []
 
     async def other() -> None:
