@@ -1,4 +1,4 @@
-"""The judge must find what is wrong, or the chaos tests prove nothing."""
+"""The checker must find each violation, or the chaos tests prove nothing."""
 
 import pytest
 

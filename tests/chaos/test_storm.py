@@ -1,7 +1,7 @@
-"""Real processes, killed, paused and stopped under load: nothing acknowledged is lost, nothing comes twice,
-and transactions are whole.
+"""Real processes are killed, paused and stopped under load: no acknowledged record is lost, none is there
+twice, and transactions are atomic.
 
-A short storm here; `scripts/chaos --minutes 10 --seed N` runs long ones.
+This storm is short; `scripts/chaos --minutes 10 --seed N` runs long ones.
 """
 
 from pathlib import Path

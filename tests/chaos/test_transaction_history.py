@@ -1,4 +1,4 @@
-"""The judge of transactions must find what is wrong, or the storm proves nothing."""
+"""The checker of transactions must find each violation, or the storm proves nothing."""
 
 import pytest
 
