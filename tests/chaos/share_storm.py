@@ -169,7 +169,7 @@ class Fleet:
         return history
 
     def wait_until_done(self, after_s: float) -> float:
-        """Wait until a record delivered after `after_s` is finished in every partition; return the seconds."""
+        """Wait until each partition finishes a record delivered after `after_s`; return the seconds."""
         while True:
             self.check()
             ended = [one for one in self.history().ended() if one.since_s > after_s]

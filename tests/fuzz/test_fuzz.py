@@ -1,4 +1,4 @@
-"""A short run of each target with a fixed seed: only documented errors come out, and soon."""
+"""A short run of each target with a fixed seed: it raises only documented errors, and within the limits."""
 
 import logging
 
