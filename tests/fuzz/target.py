@@ -12,8 +12,8 @@ from typing import Final
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.rest_api.rest_error import RestError
 
-# CPU time of one execution. No input of some ten thousand bytes takes longer, even with traced coverage and on
-# a shared machine.
+# CPU time of one execution. No input of some ten thousand bytes takes longer, even with traced coverage and
+# on a shared machine.
 MAX_CPU_S: Final = 0.5
 # Growth of the process's peak during one execution.
 MAX_GROWTH_BYTES: Final = 48 << 20

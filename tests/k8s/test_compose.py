@@ -1,4 +1,4 @@
-"""The compose files of packaging/: against the image and the settings, and played by hand-made containers."""
+"""The Compose files of packaging/: checked against the image and the settings, and played in containers."""
 
 import re
 import sys
@@ -24,7 +24,7 @@ LISTENER = re.compile(r"(\w+)://([^:,]*):(\d+)")
 
 
 def services(path: Path) -> dict[str, Any]:
-    """Return the services of a file with the user's variable in its place."""
+    """Return the services of a file, with a value for the variable that users set."""
     text = re.sub(r"\$\{OTTLA_CLUSTER_SECRET:\?[^}]*\}", SECRET, path.read_text())
     assert "${" not in text
     found: dict[str, Any] = yaml.safe_load(text)["services"]

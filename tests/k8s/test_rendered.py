@@ -1,4 +1,4 @@
-"""What kustomize makes of the overlays: valid for Kubernetes, and what an operator relies on."""
+"""The overlays as kustomize renders them: valid for Kubernetes, and with the properties operators rely on."""
 
 import atexit
 import functools
@@ -23,21 +23,21 @@ from tests.k8s.pod import NAMESPACE, Pod, pod_of
 from tests.k8s.rendered import OVERLAYS, ROOT, Object, find, overlay, render
 from tests.k8s.stateful_set import SECRETS
 
-# The oldest that the manifests are for, and the newest that is known.
+# The oldest version that the manifests support, and the newest known one.
 KUBERNETES = ("1.31", str(kubernetes_validate.latest_version()))
 SECURE = ROOT / "k8s" / "overlays" / "secure"
 NODE_LABELS = {"topology.kubernetes.io/zone": "zone-b", "kubernetes.io/hostname": "host-7"}
-# Of the Prometheus operator: Kubernetes itself has no schema for it.
+# An object of the Prometheus operator: Kubernetes itself has no schema for it.
 OWN_KINDS = {"ServiceMonitor"}
 
 
-# Variables that commands read, and nodes do not.
+# Variables that only commands read, not nodes.
 OF_COMMANDS = {"OTTLA_CONFIG"}
 
 
 @functools.cache
 def mounted() -> Path:
-    """A folder with the files of the Secrets of the overlay `secure`, as they are mounted at /etc/ottla."""
+    """Return a folder with the files of the Secrets of the overlay `secure`, as mounted at /etc/ottla."""
     folder = Path(tempfile.mkdtemp(prefix="ottla-secrets-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     keys = SecureFiles(folder / "keys")
@@ -54,14 +54,14 @@ def mounted() -> Path:
 
 
 def certificate_of_nodes() -> Object:
-    """The certificate in the example for cert-manager that the nodes show."""
+    """Return the certificate of the nodes in the example for cert-manager."""
     return find(
         list(yaml.safe_load_all((SECURE / "cert-manager.yaml").read_text())), "Certificate", "ottla-tls"
     )
 
 
 def pod(objects: list[Object], ordinal: int = 1) -> Pod:
-    """A pod; files of Secrets that it names are there."""
+    """Return a pod; if it has Secrets as files, these files exist, and its environment names them."""
     found = pod_of(objects, ordinal, address="10.0.0.9", secrets=SECRETS, node_labels=NODE_LABELS)
     if not any("/etc/ottla" in value for value in found.environment.values()):
         return found
@@ -334,7 +334,7 @@ def test_metrics_are_scraped_from_each_node_once(tmp_path: Path) -> None:
     ]
     [endpoint] = monitor["endpoints"]
     assert selected == ["ottla"] and endpoint["port"] in pod(objects).ports and endpoint["path"] == "/metrics"
-    # Dashboards of Strimzi choose by the last three.
+    # Strimzi's dashboards select by the last three.
     given = {one["targetLabel"]: one.get("replacement") for one in endpoint["relabelings"]}
     assert given.keys() == {"instance", "kubernetes_pod_name", "strimzi_io_cluster", "strimzi_io_name"}
     assert given["strimzi_io_cluster"] == find(objects, "StatefulSet", "ottla")["metadata"]["name"]
@@ -344,5 +344,5 @@ def test_metrics_are_scraped_from_each_node_once(tmp_path: Path) -> None:
 
 
 def _from(folder: Path, target: str) -> str:
-    """kustomize takes no absolute paths."""
+    """Return the relative path of a folder, since kustomize accepts no absolute paths."""
     return os.path.relpath(ROOT / "k8s" / target, folder)
