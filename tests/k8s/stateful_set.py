@@ -57,7 +57,7 @@ class StatefulSet:
     # ---- names ---------------------------------------------------------------------------------------
 
     def _publish(self) -> None:
-        """Write the hosts file: the names of all running pods, and the bootstrap service of the ready ones."""
+        """Write the hosts file: names of running pods, and the bootstrap service of the ready ones."""
         lines = ["127.0.0.1 localhost\n", *(f"{address} {name}\n" for name, address in self._names.items())]
         for one in self.pods.values():
             if one.is_ready:
