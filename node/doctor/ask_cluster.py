@@ -602,7 +602,7 @@ def _clients(node_id: int, told: _Told) -> list[ClientFacts]:
         return []
     return [
         ClientFacts(
-            node_id, str(one.get("software") or "of no name"), f"{one.get('api')} {one.get('version')}"
+            node_id, str(one.get("software") or "unknown software"), f"{one.get('api')} {one.get('version')}"
         )
         for one in found
         if isinstance(one, dict)

@@ -35,8 +35,8 @@ def of_listeners(listeners: Iterable[ListenerFacts]) -> Iterator[Finding]:
         elif at.speaks not in (Speaks.REFUSED, Speaks.UNREACHABLE, Speaks.UNRESOLVED):
             yield problem(
                 "listener",
-                f"{name} cannot be opened: another process uses port {at.port}, which speaks "
-                f"{at.speaks.value}; stop it or choose another port.",
+                f"{name} cannot be opened: another process, which speaks {at.speaks.value}, uses port "
+                f"{at.port}; stop it or choose another port.",
             )
 
 

@@ -104,7 +104,7 @@ def _certificates(path: Path, chosen: Callable[[list[datetime]], datetime]) -> C
     """Return the end of validity of the certificates in a file; `chosen` selects one of several ends."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            return CertificateFile(str(path), error="it is no file")
+            return CertificateFile(str(path), error="it is not a file")
         with path.open("rb") as file:
             pem = file.read(MAX_STORE_BYTES)
         found = certificates_in(pem, str(path))

@@ -43,6 +43,6 @@ def of_partitions(health: Health | None, down: Collection[int] = ()) -> Iterator
     if health.crowded:
         yield note(
             "partition",
-            f"Replicas share a rack, though there are more racks: {named(health.crowded)}. A rack that fails "
-            "takes these replicas together. Move them with `ottla topic reassign`.",
+            f"Replicas share a rack, although there are more racks: {named(health.crowded)}. If the rack "
+            "fails, these replicas fail together. Move them with `ottla topic reassign`.",
         )

@@ -32,11 +32,11 @@ def of_rest(nodes: Iterable[RestFacts], *, names_nodes: bool = True) -> Iterator
             may = (
                 f"may do what ACLs allow {ANONYMOUS}"
                 if one.has_authorizer
-                else "may read and write all topics, and see what this node says of its cluster"
+                else "may read and write all topics, and read the state of the cluster"
             )
             yield note(
                 "access",
-                f"{where}Other machines reach the REST API ({named(reached)}), which asks for no login, so "
-                f"whoever comes in {may}: set {AUTHENTICATION}, or bind it to 127.0.0.1 "
+                f"{where}Other machines reach the REST API ({named(reached)}), which requires no login, so "
+                f"every client {may}: set {AUTHENTICATION}, or bind it to 127.0.0.1 "
                 "(ottla.rest.listeners).",
             )

@@ -56,12 +56,14 @@ def of_directory(found: SecureDirectory | None, now: datetime) -> Iterator[Findi
     if found is None:
         return
     if found.error:
-        yield problem("file", f"{found.path} cannot be read ({found.error}): ask as the user of the node.")
+        yield problem(
+            "file", f"{found.path} cannot be read ({found.error}): run the doctor as the user of the node."
+        )
     elif found.mode is None and found.data:
         yield problem(
             "file",
             f"{found.data} has data of a secured node, but there is no directory {found.path}, so the "
-            "node does not start: bring it back, or name it by ottla.secure.dir.",
+            "node does not start: restore the directory, or set ottla.secure.dir to its new place.",
         )
     if found.mode is None:
         return
@@ -73,15 +75,14 @@ def of_directory(found: SecureDirectory | None, now: datetime) -> Iterator[Findi
     if shared:
         yield note(
             "file",
-            f"The group of {named(shared)} can read or change what is for the user of the node alone: "
-            "chmod 600.",
+            f"The group of {named(shared)} can read or change secrets of the node's user: chmod 600.",
         )
     if found.authority is not None:
         yield from _of_authority(found.authority, now)
     for one in found.certificates:
         yield from _of_certificate(one, now)
     if found.left_out:
-        yield note("file", f"{found.left_out} more certificates in {found.path} were not looked at.")
+        yield note("file", f"{found.left_out} more certificates in {found.path} were not checked.")
 
 
 def _of_mode(path: str, mode: int) -> Iterator[Finding]:
@@ -89,13 +90,13 @@ def _of_mode(path: str, mode: int) -> Iterator[Finding]:
     if mode & stat.S_IWOTH and not is_sticky:
         yield problem(
             "file",
-            f"Every user of this machine can replace the keys in {path}, so a node makes none: chmod 700 "
-            f"{path}",
+            f"Every user of this machine can replace the keys in {path}, so a node creates none there: "
+            f"chmod 700 {path}",
         )
     elif mode & stat.S_IWGRP and not is_sticky:
         yield note("file", f"The group of {path} can replace the keys in it: chmod 700 {path}")
     elif mode & 0o005 and not is_sticky:
-        yield note("file", f"Every user of this machine can see which keys lie in {path}: chmod 700 {path}")
+        yield note("file", f"Every user of this machine can list the keys in {path}: chmod 700 {path}")
 
 
 def _of_missing(found: SecureDirectory) -> Iterator[Finding]:
@@ -103,20 +104,19 @@ def _of_missing(found: SecureDirectory) -> Iterator[Finding]:
         yield problem(
             "file",
             f"{found.path} has no ca.pem, the certificate of the authority, so the node does not start: "
-            "bring it back; clients have a copy.",
+            "restore it; clients have a copy.",
         )
     elif found.lacks_certificate and found.data:
         if found.has_authority_key:
             yield note(
                 "file",
-                f"{found.path} has no {found.lacks_certificate}: the next start of the node makes another "
-                "one.",
+                f"{found.path} has no {found.lacks_certificate}: the next start of the node creates one.",
             )
         else:
             yield problem(
                 "file",
-                f"{found.path} has no {found.lacks_certificate}, so the node does not start: bring it back, "
-                "or issue another one where ca.key is, by `ottla secure certificate DIR --node "
+                f"{found.path} has no {found.lacks_certificate}, so the node does not start: restore it, "
+                "or issue another one on the machine with ca.key: `ottla secure certificate DIR --node "
                 f"{found.node_id}`.",
             )
 
@@ -130,21 +130,21 @@ def _of_authority(file: CertificateFile, now: datetime) -> Iterator[Finding]:
     if left < timedelta(0):
         yield problem(
             "certificate",
-            f"The authority in {file.path} expired on {day}, so nobody trusts certificates that it has "
-            f"signed: {go_over}.",
+            f"The authority in {file.path} expired on {day}, so certificates signed by it are not trusted: "
+            f"{go_over}.",
         )
     elif left < SOON:
         yield problem("certificate", f"The authority in {file.path} expires on {day}: {go_over}.")
     elif left < AUTHORITY_SOON:
         yield note(
             "certificate",
-            f"The authority in {file.path} expires on {day}, and each client must have another one by "
-            f"then: {go_over}.",
+            f"The authority in {file.path} expires on {day}, and each client needs another one by then: "
+            f"{go_over}.",
         )
 
 
 def _of_certificate(file: CertificateFile, now: datetime) -> Iterator[Finding]:
-    renew = "renew it by `ottla secure certificate DIR --node ID --renew`"
+    renew = "renew it with `ottla secure certificate DIR --node ID --renew`"
     if file.valid_until is None:
         yield problem("certificate", f"The certificate in {file.path} cannot be read: {file.error}.")
     elif file.valid_until - now < SOON:

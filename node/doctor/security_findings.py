@@ -81,8 +81,8 @@ def of_tls(facts: Iterable[TlsFacts]) -> Iterator[Finding]:
             yield problem(
                 "certificate",
                 f"The truststore of the listener {one.listener} does not fit its own certificate "
-                f"({one.distrust}), so other nodes with this truststore refuse it: add the authority that "
-                "has signed the certificate in ssl.keystore.location to ssl.truststore.location.",
+                f"({one.distrust}), so other nodes with this truststore reject it: add the authority that "
+                "signed the certificate in ssl.keystore.location to ssl.truststore.location.",
             )
 
 
@@ -118,7 +118,7 @@ def of_listeners(nodes: Iterable[NodeListeners], *, names_nodes: bool = True) ->
             yield note(
                 "access",
                 f"{where}Other machines reach {named([listener.name for listener in reached])}, and there "
-                "is no authorizer, so whoever comes in may use all topics and groups: set "
+                "is no authorizer, so every client may use all topics and groups: set "
                 "authorizer.class.name.",
             )
 
@@ -153,7 +153,7 @@ def of_certificates(endpoints: Iterable[EndpointFacts], now: datetime) -> Iterat
             said = named(sorted(names)) or "no host"
             yield problem(
                 "certificate",
-                f"The certificate of {at.name} was issued for {said}, so clients that check names refuse it: "
+                f"The certificate of {at.name} was issued for {said}, so clients that check names reject it: "
                 f"issue one for {at.host}, or correct advertised.listeners.",
             )
         if weak:
@@ -167,7 +167,7 @@ def of_refused(nodes: Iterable[RefusedFacts]) -> Iterator[Finding]:
             yield problem(
                 "certificate",
                 f"The listener {listener} of node {one.node_id} keeps its old certificate, because the new "
-                f"one is refused: {reason}",
+                f"one was rejected: {reason}",
             )
         if one.unjudged_acls:
             yield problem("access", f"Node {one.node_id}: {unjudged_acls_sentence(one.unjudged_acls)}")

@@ -27,20 +27,20 @@ OLD_MS: Final = 3_600_000
 _UNREACHED: Final = (
     "does not answer, has no leader, or has too few replicas in sync: see `ottla topic describe {topic}`"
 )
-_TOO_LARGE: Final = "takes no batch as large as one dead letter: raise its max.message.bytes"
+_TOO_LARGE: Final = "accepts no batch as large as one dead letter: raise its max.message.bytes"
 # The problem of the dead letter topic, by the error of the last attempt.
 _REASONS: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "is missing, and the nodes may not create it: create it with "
-    "errors.deadletterqueue.group.enable=true, or let them "
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "does not exist, and the nodes may not create it: create it "
+    "with errors.deadletterqueue.group.enable=true, or allow nodes to do so "
     "(errors.deadletterqueue.auto.create.topics.enable)",
     ErrorCode.UNKNOWN_TOPIC_ID: "was deleted",
-    ErrorCode.INVALID_CONFIG: "may not have them: it needs errors.deadletterqueue.group.enable=true and a "
-    "name that begins with errors.deadletterqueue.topic.name.prefix",
+    ErrorCode.INVALID_CONFIG: "is not enabled for them: it needs errors.deadletterqueue.group.enable=true "
+    "and a name that begins with errors.deadletterqueue.topic.name.prefix",
     ErrorCode.MESSAGE_TOO_LARGE: _TOO_LARGE,
     ErrorCode.RECORD_LIST_TOO_LARGE: _TOO_LARGE,
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "does not let the node that writes the letters "
-    "write to it: check the ACLs of the topic",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "is led by a node that refuses the node that writes the letters: "
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "does not allow the node that sends the letters "
+    "to write: check the ACLs of the topic",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "is led by a node that rejects the node that sends the letters: "
     "compare their cluster.secret, certificates and logins",
     **dict.fromkeys(
         (
@@ -80,9 +80,9 @@ def of_unobeyed_letters(groups: Sequence[str], share_version: int) -> Iterator[F
     if groups and share_version < DEAD_LETTERS_SINCE:
         yield problem(
             "share group",
-            f"The share groups {named([escape_controls(one) for one in groups])} are to have dead letters, "
-            f"but share.version is {share_version}, below {DEAD_LETTERS_SINCE}: records that they reject or "
-            "fail to process are archived without a dead letter. Once all nodes are upgraded, raise it by "
+            f"The share groups {named([escape_controls(one) for one in groups])} are set to have dead "
+            f"letters, but share.version is {share_version}, below {DEAD_LETTERS_SINCE}: records that they "
+            "reject or fail to process are archived without a dead letter. Once all nodes are upgraded, run "
             f"`kafka-features upgrade --feature share.version={DEAD_LETTERS_SINCE}`.",
         )
 
@@ -129,15 +129,15 @@ def of_share_groups(facts: Iterable[ShareFacts], *, retried_ms: int | None = Non
     for group_id, places in sorted(retried.items()):
         yield problem(
             "share group",
-            f"Share group {escape_controls(group_id)} tries the same record again and again, and its start "
-            f"offset does not move: {named(places, separator='; ')}. Look at the record with `ottla consume "
-            "TOPIC -p PARTITION -o OFFSET -n 1`, then have a worker reject it, or fix the worker.",
+            f"Share group {escape_controls(group_id)} retries the same record, and its start offset does not "
+            f"move: {named(places, separator='; ')}. Read the record with `ottla consume TOPIC -p PARTITION "
+            "-o OFFSET -n 1`, then fix the members, or let one of them reject it.",
         )
     for group_id, places in sorted(held.items()):
         yield note(
             "share group",
-            f"A member of share group {escape_controls(group_id)} has held the same record for long, and "
-            f"renews its lock: {named(places, separator='; ')}. Other members get the records behind it.",
+            f"A member of share group {escape_controls(group_id)} has held the same record for a long time, "
+            f"and renews its lock: {named(places, separator='; ')}. Other members get the records after it.",
         )
 
 
@@ -152,7 +152,7 @@ def _ago(ms: int) -> str:
 
 def _why_not_written(error_code: int, group_id: str, topic: str | None) -> str:
     if not error_code:
-        return "the log of the leader may say why"
+        return "the log of the leader's node may say why"
     try:
         code = ErrorCode(error_code)
     except ValueError:
@@ -160,11 +160,11 @@ def _why_not_written(error_code: int, group_id: str, topic: str | None) -> str:
     if code in _OF_COORDINATOR:
         return f"its share coordinator does not write its state ({code.name}); see __share_group_state"
     if code is ErrorCode.NOT_CONTROLLER:
-        return f"the controller gives nodes no producer id, or does not create the topic ({code.name})"
+        return f"the controller assigns no producer id, or does not create the topic ({code.name})"
     place = "TOPIC" if topic is None else escape_controls(topic)
     told = f"`ottla group config {escape_controls(group_id)}` names it" if topic is None else place
-    what = _REASONS.get(code, "refuses them").format(topic=place)
-    return f"the topic for dead letters ({told}) {what} ({code.name})"
+    what = _REASONS.get(code, "rejects them").format(topic=place)
+    return f"the dead letter topic ({told}) {what} ({code.name})"
 
 
 def _words(partition: TopicPartition, oldest: InFlightRange, state: InFlightState) -> str:
@@ -172,5 +172,5 @@ def _words(partition: TopicPartition, oldest: InFlightRange, state: InFlightStat
     holder = "" if oldest.member_id is None else f", now by {escape_controls(oldest.member_id)}"
     return (
         f"offset {oldest.first_offset} of {partition}, delivered {times} of at most "
-        f"{state.delivery_count_limit}{holder}, is the oldest since {state.stalled_ms // 1000} s"
+        f"{state.delivery_count_limit}{holder}, has been the oldest for {state.stalled_ms // 1000} s"
     )

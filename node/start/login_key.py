@@ -37,9 +37,9 @@ def find_login_key(base: Foundation) -> bytes:
         return _kept(base.log_manager.disk, path, made)
     except OSError as error:
         log.warning(
-            "%s, the key of the salts that are shown for users that do not exist, cannot be read or written "
-            "(%s): whoever has seen their salts before can now tell which users exist. Let the user of this "
-            "node read and write the file, and restart the node.",
+            "%s, the key for the salts of unknown users, cannot be read or written (%s), so these salts have "
+            "changed: clients that saw the old ones can now find out which users exist. Allow the user of "
+            "this node to read and write the file, then restart the node.",
             path,
             error.strerror or error,
         )

@@ -36,9 +36,9 @@ def refuse_to_open(config: BrokerConfig, disk: Disk) -> None:
         return
     raise KafkaError(
         ErrorCode.INVALID_CONFIG,
-        f"{(marked or config.log_dirs)[0]} belongs to a node that was started with --secure. Without it "
-        f"everybody could use the node. Start it with --secure (its keys: {_place(keys.directory, disk)}), "
-        f"or give up its security on purpose with {SECURE}=false.",
+        f"{(marked or config.log_dirs)[0]} belongs to a node that was started with --secure. Without this "
+        f"flag any client could use the node. Start it with --secure (its keys: "
+        f"{_place(keys.directory, disk)}), or turn its security off with {SECURE}=false.",
     )
 
 
@@ -62,4 +62,4 @@ def _is_there(disk: Disk, path: Path) -> bool:
 def _place(directory: Path, disk: Disk) -> str:
     if _is_there(disk, directory):
         return str(directory)
-    return f"{directory}, which is not there; {SECURE_DIR} says where they are now"
+    return f"{directory}, which does not exist; set {SECURE_DIR} to their new directory"

@@ -200,7 +200,7 @@ def test_clients_that_ask_what_is_not_served_are_named(tmp_path: Path) -> None:
         node.stop()
 
     assert "unknown" not in "".join(one.sentence for one in well), "its REST API was asked"
-    assert "A client (of no name) asked node 1 for Fetch 0, which it does not support" in found
+    assert "A client (unknown software) asked node 1 for Fetch 0, which it does not support" in found
 
 
 def test_a_log_that_cannot_be_cleaned_is_named(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_a_port_that_another_program_has(tmp_path: Path) -> None:
     with server(lambda connection: connection.sendall(b"220 mail ready\r\n")) as port:
         found = problems(of_node(*node_of(tmp_path, port)))
 
-    assert f"another process uses port {port}, which speaks something else" in found
+    assert f"another process, which speaks something else, uses port {port}" in found
 
 
 def test_an_address_of_another_machine(tmp_path: Path) -> None:

@@ -117,8 +117,8 @@ def listener(speaks: Speaks, *, runs: bool, protocol: str = "PLAINTEXT") -> List
     ("one", "words"),
     [
         (listener(Speaks.REFUSED, runs=True), "refuses connections"),
-        (listener(Speaks.KAFKA, runs=False), "another process uses port 9092, which speaks Kafka"),
-        (listener(Speaks.HTTP, runs=False), "another process uses port 9092, which speaks HTTP"),
+        (listener(Speaks.KAFKA, runs=False), "another process, which speaks Kafka, uses port 9092"),
+        (listener(Speaks.HTTP, runs=False), "another process, which speaks HTTP, uses port 9092"),
         (
             listener(Speaks.REFUSED, runs=False)._replace(is_own_address=False),
             "not have the address broker-1",

@@ -90,9 +90,7 @@ def test_a_secret_that_others_can_read_is_a_problem_and_one_of_the_group_a_note(
     path = home.keys / name
     path.chmod(0o640)
     assert home.problems() == []
-    assert home.notes() == [
-        f"The group of {path} can read or change what is for the user of the node alone: chmod 600."
-    ]
+    assert home.notes() == [f"The group of {path} can read or change secrets of the node's user: chmod 600."]
 
     home.owner = 0
     assert home.notes() == [], "as Kubernetes hands over files of a Secret"
@@ -107,7 +105,7 @@ def test_a_secret_that_others_can_read_is_a_problem_and_one_of_the_group_a_note(
     [
         (0o700, "", ""),
         (0o750, "", ""),
-        (0o755, "", "can see which keys lie in"),
+        (0o755, "", "can list the keys in"),
         (0o770, "", "can replace the keys in it"),
         (0o777, "can replace the keys in", ""),
         (0o1777, "", ""),  # a volume of a Kubernetes Secret
@@ -127,7 +125,7 @@ def test_who_may_write_into_the_directory_could_replace_keys(
     [
         (-1, "expired on", ""),
         (29, "expires on", ""),
-        (100, "", "each client must have another"),
+        (100, "", "each client needs another"),
         (181, "", ""),
     ],
 )
@@ -160,13 +158,13 @@ def test_certificates_of_other_nodes_in_the_directory_are_judged_and_those_of_th
 
     assert first.startswith(f"The certificate in {expiring} expires on")
     assert second.startswith(f"The certificate in {broken} cannot be read: it has no certificate")
-    assert third == f"The certificate in {folder} cannot be read: it is no file."
+    assert third == f"The certificate in {folder} cannot be read: it is not a file."
 
 
 def test_files_that_a_node_needs_and_lacks_are_told_with_what_to_do(home: Home) -> None:
     (home.keys / "node-0.pem").unlink()
     assert home.problems() == []
-    assert home.notes() == [f"{home.keys} has no node-0.pem: the next start of the node makes another one."]
+    assert home.notes() == [f"{home.keys} has no node-0.pem: the next start of the node creates one."]
 
     (home.keys / "ca.key").unlink()
     (said,) = home.problems()

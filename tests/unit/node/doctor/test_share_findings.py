@@ -50,8 +50,8 @@ def test_a_record_that_is_tried_again_and_again_is_named_with_its_group() -> Non
 
     assert (found.severity, found.subject) == (Severity.PROBLEM, "share group")
     assert (
-        "workers tries the same record again and again, and its start offset does not move: offset 17 of "
-        "orders-0, delivered 4 times of at most 5, now by m1, is the oldest since 312 s."
+        "workers retries the same record, and its start offset does not move: offset 17 of "
+        "orders-0, delivered 4 times of at most 5, now by m1, has been the oldest for 312 s."
     ) in found.sentence
 
 
@@ -73,14 +73,14 @@ def test_a_record_that_waits_by_the_groups_own_back_off_is_no_problem() -> None:
 @pytest.mark.parametrize(
     ("error", "why"),
     [
-        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "(dlq.orders) is missing, and the nodes may not create it"),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "(dlq.orders) does not exist, and the nodes may not"),
         (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "check the ACLs of the topic (TOPIC_AUTHORIZATION_FAILED)"),
         (ErrorCode.REQUEST_TIMED_OUT, "too few replicas in sync: see `ottla topic describe dlq.orders`"),
         (ErrorCode.COORDINATOR_NOT_AVAILABLE, "its share coordinator does not write its state"),
-        (ErrorCode.NOT_CONTROLLER, "the controller gives nodes no producer id"),
-        (ErrorCode.UNKNOWN_SERVER_ERROR, "refuses them (UNKNOWN_SERVER_ERROR)"),
+        (ErrorCode.NOT_CONTROLLER, "the controller assigns no producer id"),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, "rejects them (UNKNOWN_SERVER_ERROR)"),
         (31_999, "error 31999, which this version of Ottla does not know"),
-        (ErrorCode.NONE, "the log of the leader may say why"),
+        (ErrorCode.NONE, "the log of the leader's node may say why"),
     ],
 )
 def test_a_record_whose_dead_letter_cannot_be_written_is_not_called_tried_again(
@@ -107,17 +107,17 @@ def test_records_that_were_archived_without_dead_letters_are_told_with_the_reaso
 
     [found] = of_share_groups(lost)
 
-    assert "could not be written: the topic for dead letters (dlq.orders) may not have them" in found.sentence
+    assert "not be written: the dead letter topic (dlq.orders) is not enabled for them" in found.sentence
     assert "Records of orders-0, orders-1 may have none" in found.sentence
 
 
 @pytest.mark.parametrize(
     ("ago_ms", "severity", "said"),
     [
-        (-1, Severity.PROBLEM, "written: the topic"),
-        (59_999, Severity.PROBLEM, "written, just now: the topic"),
-        (OLD_MS - 1, Severity.PROBLEM, "written, 59 min ago: the topic"),
-        (OLD_MS, Severity.NOTE, "written, 1 h ago, and no others were due since: the topic"),
+        (-1, Severity.PROBLEM, "written: the dead letter topic"),
+        (59_999, Severity.PROBLEM, "written, just now: the dead letter topic"),
+        (OLD_MS - 1, Severity.PROBLEM, "written, 59 min ago: the dead letter topic"),
+        (OLD_MS, Severity.NOTE, "written, 1 h ago, and no others were due since: the dead letter topic"),
     ],
 )
 def test_letters_that_were_lost_long_ago_are_a_note(ago_ms: int, severity: Severity, said: str) -> None:
@@ -147,7 +147,7 @@ def test_groups_that_ask_for_dead_letters_where_the_cluster_has_none_are_named()
     [found] = of_unobeyed_letters(["work\x1bers", "others"], share_version=1)
 
     assert found.severity is Severity.PROBLEM
-    assert "others are to have dead letters, but share.version is 1, below 2" in found.sentence
+    assert "others are set to have dead letters, but share.version is 1, below 2" in found.sentence
     assert "kafka-features upgrade --feature share.version=2" in found.sentence
     assert "\x1b" not in found.sentence
     assert not list(of_unobeyed_letters([], share_version=1))
@@ -158,7 +158,7 @@ def test_a_record_that_is_held_for_long_is_a_note() -> None:
     [found] = of_share_groups([facts(1, HELD_MS)])
 
     assert found.severity is Severity.NOTE
-    assert "delivered once of at most 5, now by m1, is the oldest since 600 s" in found.sentence
+    assert "delivered once of at most 5, now by m1, has been the oldest for 600 s" in found.sentence
 
 
 def test_a_partition_that_has_nothing_in_flight_says_nothing() -> None:

@@ -36,7 +36,7 @@ def test_one_marked_directory_is_enough_and_the_refusal_says_both_ways_out(disk:
         refuse_to_open(node(), disk)
 
     assert refused.value.detail.startswith("/data/two belongs to a node that was started with --secure.")
-    assert "one-secure, which is not there; ottla.secure.dir says" in refused.value.detail
+    assert "one-secure, which does not exist; set ottla.secure.dir to" in refused.value.detail
     assert "ottla.secure=false" in refused.value.detail
 
 
