@@ -105,7 +105,7 @@ def test_writes_go_on_without_a_leader_of_partitions(world: World) -> None:
     world.nodes.wait_until_in_sync()
 
 
-def test_a_node_that_is_heard_by_nobody_steps_aside(world: World) -> None:
+def test_a_node_whose_packets_are_lost_is_replaced(world: World) -> None:
     """It hears all others, so it knows everything, but cannot reach them."""
     # A client with a connection to the silent node only would not learn of another leader (node D24).
     world.nodes.spread_leaders()
@@ -120,7 +120,7 @@ def test_a_node_that_is_heard_by_nobody_steps_aside(world: World) -> None:
     world.nodes.wait_until_in_sync()
 
 
-def test_a_link_between_two_followers_of_the_quorum_is_no_reason_to_elect(world: World) -> None:
+def test_a_cut_link_between_two_followers_of_the_quorum_causes_no_election(world: World) -> None:
     """Neither can replicate from the other, so each leaves ISRs after `replica.lag.time.max.ms`."""
     controller = world.nodes.controller()
     one, other = (host for index, host in enumerate(world.hosts) if index != controller)

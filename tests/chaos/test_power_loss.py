@@ -72,7 +72,7 @@ def lacks(nodes: Nodes, names: list[str]) -> list[str]:
     return missing
 
 
-def test_a_disk_that_lost_its_power_has_what_was_synced_and_nothing_else(disk: PoweredDisk) -> None:
+def test_a_disk_that_lost_power_has_only_synced_data(disk: PoweredDisk) -> None:
     directory = os.open(disk.directory, os.O_RDONLY)
     with (disk.directory / "file").open("wb", buffering=0) as file:
         file.write(b"synced")
@@ -89,7 +89,7 @@ def test_a_disk_that_lost_its_power_has_what_was_synced_and_nothing_else(disk: P
     assert (disk.directory / "file").read_bytes() == b"synced"
 
 
-def test_one_node_of_three_loses_its_power_and_nothing_acknowledged_is_lost(
+def test_no_acknowledged_record_is_lost_if_one_node_of_three_loses_power(
     disk: PoweredDisk, tmp_path: Path
 ) -> None:
     nodes = Nodes(tmp_path / "nodes", disks={0: disk})
@@ -120,7 +120,7 @@ def test_one_node_of_three_loses_its_power_and_nothing_acknowledged_is_lost(
         nodes.stop_all()
 
 
-def test_all_lose_their_power_at_once_and_no_command_is_lost(disk: PoweredDisk, tmp_path: Path) -> None:
+def test_no_command_is_lost_if_all_nodes_lose_power_at_once(disk: PoweredDisk, tmp_path: Path) -> None:
     """Unsynced records may be lost, as in Apache Kafka; changes that the quorum has confirmed may not."""
     nodes = Nodes(tmp_path / "nodes", disks=dict.fromkeys(range(3), disk))
     try:

@@ -49,7 +49,7 @@ def test_a_clean_run_has_no_problems(deliveries: list[Delivery]) -> None:
         ([given(1, 1, REJECT, 2), given(1, 3, None)], "given after it was done"),
     ],
 )
-def test_each_rule_is_found_broken(deliveries: list[Delivery], kind: str) -> None:
+def test_a_violation_of_each_rule_is_found(deliveries: list[Delivery], kind: str) -> None:
     assert any(one.startswith(kind) for one in problems(*deliveries)), problems(*deliveries)
 
 
@@ -84,5 +84,5 @@ def test_letters_of_a_clean_run_have_no_problems(delivery: Delivery, letters: in
         (given(2, 1, RELEASE, 2), 1, "letter without a reason"),
     ],
 )
-def test_each_rule_of_letters_is_found_broken(delivery: Delivery, letters: int, kind: str) -> None:
+def test_a_violation_of_each_rule_of_letters_is_found(delivery: Delivery, letters: int, kind: str) -> None:
     assert any(one.startswith(kind) for one in letter_problems(delivery, letters=letters))

@@ -13,7 +13,7 @@ from tests.chaos.storm import storm
 pytestmark = pytest.mark.slow
 
 
-def test_a_storm_of_faults_loses_and_doubles_nothing(tmp_path: Path) -> None:
+def test_a_storm_of_faults_loses_and_duplicates_nothing(tmp_path: Path) -> None:
     outcome = storm(tmp_path, seed=1, seconds=25, at_least=5, rate=15)
 
     assert outcome.problems == []

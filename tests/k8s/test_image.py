@@ -62,7 +62,7 @@ def locked(name: str) -> dict[str, str]:
     return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", text, flags=re.M))
 
 
-def test_what_the_node_needs_is_locked_in_a_version_that_it_takes() -> None:
+def test_each_dependency_of_the_node_is_locked_to_a_permitted_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     needed = project["project"]["dependencies"]
     files = {
@@ -78,7 +78,7 @@ def test_what_the_node_needs_is_locked_in_a_version_that_it_takes() -> None:
             assert one.specifier.contains(pinned[one.name]), f"{one} in {name}: run scripts/lock-image"
 
 
-def test_nothing_is_installed_that_has_no_hash_and_no_compiler_is_left() -> None:
+def test_all_packages_are_installed_by_hash_and_no_compiler_is_left() -> None:
     build, final = stages()
 
     for command in of(build, "RUN"):
@@ -159,7 +159,7 @@ def test_the_wheel_has_all_files_that_the_node_reads(built: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_node_runs_from_it_on_read_only_files_as_nobody(built: Path, tmp_path: Path) -> None:
+def test_a_node_of_the_image_runs_on_read_only_files_without_privileges(built: Path, tmp_path: Path) -> None:
     reason = why_no_containers()
     if reason is not None:
         pytest.skip(reason)
@@ -193,7 +193,7 @@ def test_a_node_runs_from_it_on_read_only_files_as_nobody(built: Path, tmp_path:
 
 
 @pytest.mark.slow
-def test_the_image_of_sparks_jobs_has_the_format_and_all_that_jobs_are_made_of(tmp_path: Path) -> None:
+def test_the_image_of_spark_jobs_has_the_data_source_and_all_packages_that_jobs_need(tmp_path: Path) -> None:
     context(tmp_path / "src", "spark.Dockerfile")
     pip = [sys.executable, "-m", "pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation"]
     command = [*pip, "--wheel-dir", str(tmp_path), "."]

@@ -97,7 +97,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         assert cluster.troubles == []
 
 
-def test_a_voter_alone_is_alive_and_waits_for_the_others(world: World) -> None:
+def test_a_single_voter_is_alive_and_waits_for_the_others(world: World) -> None:
     world.cluster.begin(0)
     alone = world.cluster.pods[0]
     eventually(lambda: alone.is_started, "it is alive", 30)

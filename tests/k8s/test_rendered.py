@@ -76,13 +76,13 @@ def container_of(objects: list[Object]) -> Object:
 
 @pytest.mark.parametrize("version", KUBERNETES)
 @pytest.mark.parametrize("name", OVERLAYS)
-def test_kubernetes_takes_each_object(name: str, version: str) -> None:
+def test_each_object_is_valid_for_kubernetes(name: str, version: str) -> None:
     for one in overlay(name):
         kubernetes_validate.validate(one, version, strict=True)
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
-def test_each_variable_is_a_setting_that_the_node_takes(name: str, tmp_path: Path) -> None:
+def test_each_variable_is_a_setting_that_the_node_accepts(name: str, tmp_path: Path) -> None:
     environment = pod(overlay(name), 0).environment
     settings = {environment_name(one) for one in BROKER_CONFIG_DEF.keys}
 
@@ -118,7 +118,7 @@ def test_ports_are_those_of_the_listeners(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
-def test_probes_have_the_port_that_nothing_else_is_asked_at(name: str) -> None:
+def test_probes_have_a_port_that_no_client_reaches(name: str) -> None:
     objects = overlay(name)
     one = pod(objects)
     config = load_config(environment=one.environment)
@@ -134,7 +134,7 @@ def test_probes_have_the_port_that_nothing_else_is_asked_at(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
-def test_a_pod_is_called_by_its_name_and_not_by_its_address(name: str) -> None:
+def test_a_pod_advertises_its_name_and_not_its_address(name: str) -> None:
     one = pod(overlay(name), 1)
     config = load_config(environment=one.environment)
 
@@ -147,7 +147,7 @@ def test_a_pod_is_called_by_its_name_and_not_by_its_address(name: str) -> None:
     )
 
 
-def test_three_nodes_found_the_cluster_and_those_that_come_later_follow() -> None:
+def test_three_nodes_form_the_cluster_and_later_ones_are_observers() -> None:
     objects = overlay("three-nodes")
     replicas = find(objects, "StatefulSet", "ottla")["spec"]["replicas"]
 
@@ -158,7 +158,7 @@ def test_three_nodes_found_the_cluster_and_those_that_come_later_follow() -> Non
     assert all(one.min_insync_replicas == 2 for one in configs)
 
 
-def test_from_outside_each_pod_has_a_port_of_its_host() -> None:
+def test_each_pod_is_reached_from_outside_at_a_port_of_its_host() -> None:
     objects = overlay("external-access")
     ports = {
         one["spec"]["selector"]["apps.kubernetes.io/pod-index"]: one["spec"]["ports"][0]["nodePort"]
@@ -206,7 +206,7 @@ def test_nodes_that_start_find_each_other_before_they_are_ready() -> None:
     assert service["clusterIP"] == "None" and service["publishNotReadyAddresses"] is True
 
 
-def test_a_pod_may_nothing_that_it_does_not_need() -> None:
+def test_a_pod_has_only_the_privileges_that_it_needs() -> None:
     objects = overlay("three-nodes")
     spec = find(objects, "StatefulSet", "ottla")["spec"]["template"]["spec"]
     container = container_of(objects)
@@ -223,7 +223,7 @@ def test_a_pod_may_nothing_that_it_does_not_need() -> None:
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
-def test_pods_are_closed_both_ways_but_for_clients_with_the_label_each_other_and_names(name: str) -> None:
+def test_network_policies_permit_only_labelled_clients_other_pods_and_dns(name: str) -> None:
     policy = find(overlay(name), "NetworkPolicy", "ottla")["spec"]
     nodes = {"podSelector": policy["podSelector"]}
     label = {"matchLabels": {"ottla/client": "true"}}
@@ -249,7 +249,7 @@ def test_the_grace_is_enough_for_the_hook_and_the_stop() -> None:
     assert one.grace_s == 90 and hook_s <= one.grace_s - 20
 
 
-def test_liveness_asks_the_process_and_readiness_the_cluster() -> None:
+def test_liveness_is_about_the_process_and_readiness_about_the_cluster() -> None:
     one = pod(overlay("three-nodes"))
 
     assert one.liveness.path == one.startup.path == "/healthz" and one.readiness.path == "/readyz"
@@ -258,7 +258,7 @@ def test_liveness_asks_the_process_and_readiness_the_cluster() -> None:
 # ---- the secure overlay ----------------------------------------------------------------------------
 
 
-def test_a_secure_pod_lets_nobody_in_without_tls_and_a_login() -> None:
+def test_a_secure_pod_accepts_no_client_without_tls_and_a_login() -> None:
     config = load_config(environment=pod(overlay("secure"), 0).environment)
 
     protocols = {one.name: one.security_protocol for one in (*config.listeners, *config.controller_listeners)}
@@ -297,7 +297,7 @@ def test_the_certificate_of_the_example_names_nodes_pods_and_services() -> None:
     assert certificate["additionalOutputFormats"] == [{"type": "CombinedPEM"}]
 
 
-def test_commands_in_a_secure_pod_log_in_by_the_file_of_the_secret() -> None:
+def test_commands_in_a_secure_pod_log_in_with_the_file_of_the_secret() -> None:
     environment = pod(overlay("secure"), 0).environment
 
     command = read_command_config(Path(environment["OTTLA_CONFIG"]))
@@ -307,7 +307,7 @@ def test_commands_in_a_secure_pod_log_in_by_the_file_of_the_secret() -> None:
     assert command.security.login.user == "admin"
 
 
-def test_nodes_alone_reach_the_listener_of_nodes() -> None:
+def test_only_nodes_reach_the_listener_of_nodes() -> None:
     policy = find(overlay("secure"), "NetworkPolicy", "ottla")["spec"]
 
     clients, peers = policy["ingress"]

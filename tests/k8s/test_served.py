@@ -60,11 +60,11 @@ def test_the_paths_of_probes_and_scrapes_are_served(one_node: StatefulSet) -> No
 @pytest.mark.parametrize(
     "name", ["ottla-0.ottla", "ottla-0.ottla.default.svc", "ottla-bootstrap.default.svc"]
 )
-def test_it_may_be_asked_by_the_names_that_kubernetes_gives_it(one_node: StatefulSet, name: str) -> None:
+def test_it_accepts_the_host_names_that_kubernetes_gives_it(one_node: StatefulSet, name: str) -> None:
     assert get(one_node, "/v3/clusters", f"{name}:8082")[0] == 200
 
 
-def test_it_runs_as_nobody_who_may_do_nothing(one_node: StatefulSet) -> None:
+def test_it_runs_without_privileges(one_node: StatefulSet) -> None:
     status = dict(
         line.split(":\t", 1)
         for line in one_node.run(0, "cat", "/proc/1/status").splitlines()

@@ -20,7 +20,7 @@ from ottla.node.secure_client.client_security import ClientSecurity, SaslLogin
         ("one", {}, False),
     ],
 )
-def test_another_nodes_rest_api_says_nothing_of_this_one(
+def test_the_response_of_another_nodes_rest_api_is_not_used(
     cluster_id: str | None, body: Mapping[str, Any], expected: bool
 ) -> None:
     """The other node may have bound the port before this one."""
@@ -38,7 +38,7 @@ def test_another_nodes_rest_api_says_nothing_of_this_one(
         (False, "127.0.0.1", "kafka-1", False),
     ],
 )
-def test_a_password_is_sent_where_the_node_alone_hears_it(
+def test_a_password_is_sent_only_where_no_other_program_can_read_it(
     is_secure: bool, host: str, node_host: str, is_told: bool
 ) -> None:
     login = SaslLogin(mechanism="PLAIN", user="anna", password="secret")

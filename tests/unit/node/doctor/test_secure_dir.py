@@ -70,7 +70,7 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-def test_a_directory_as_a_node_makes_it_is_well(home: Home) -> None:
+def test_a_directory_as_a_node_makes_it_has_no_problem(home: Home) -> None:
     assert home.problems() == [] and home.notes() == []
     assert keystore_to_be_made(home.config()) == ""
     assert look_at_secure_dir(parse_config({"log.dirs": str(home.data)})) is None
@@ -84,7 +84,7 @@ def test_a_directory_as_a_node_makes_it_is_well(home: Home) -> None:
         ("client.properties", "the password of the administrator"),
     ],
 )
-def test_a_secret_that_others_can_read_is_a_problem_and_one_of_the_group_a_note(
+def test_a_secret_that_all_users_can_read_is_a_problem_and_one_that_the_group_can_a_note(
     home: Home, name: str, holds: str
 ) -> None:
     path = home.keys / name
@@ -111,7 +111,7 @@ def test_a_secret_that_others_can_read_is_a_problem_and_one_of_the_group_a_note(
         (0o1777, "", ""),  # a volume of a Kubernetes Secret
     ],
 )
-def test_who_may_write_into_the_directory_could_replace_keys(
+def test_users_that_may_write_to_the_directory_can_replace_keys(
     home: Home, mode: int, problem: str, noted: str
 ) -> None:
     home.keys.chmod(mode)
@@ -129,7 +129,7 @@ def test_who_may_write_into_the_directory_could_replace_keys(
         (181, "", ""),
     ],
 )
-def test_an_authority_that_ends_is_told_in_time_for_all_clients(
+def test_an_authority_that_expires_is_reported_in_time_for_all_clients(
     tmp_path: Path, days: int, problem: str, noted: str
 ) -> None:
     home = Home(tmp_path, authority_days=days)
@@ -138,13 +138,13 @@ def test_an_authority_that_ends_is_told_in_time_for_all_clients(
     assert [noted in one for one in home.notes()] == [True] * bool(noted)
 
 
-def test_of_two_authorities_the_one_that_is_valid_longer_counts(home: Home) -> None:
+def test_the_later_expiry_of_two_authorities_counts(home: Home) -> None:
     home.write("ca.pem", ended(-1) + ended(400), 0o644)
 
     assert home.problems() == [] and home.notes() == []
 
 
-def test_certificates_of_other_nodes_in_the_directory_are_judged_and_those_of_this_one_by_its_listener(
+def test_certificates_of_other_nodes_are_judged_here_and_those_of_this_node_by_its_listener(
     home: Home,
 ) -> None:
     chain = trustme.CA().issue_cert("node-1", not_after=NOW + timedelta(days=3))
@@ -161,7 +161,7 @@ def test_certificates_of_other_nodes_in_the_directory_are_judged_and_those_of_th
     assert third == f"The certificate in {folder} cannot be read: it is not a file."
 
 
-def test_files_that_a_node_needs_and_lacks_are_told_with_what_to_do(home: Home) -> None:
+def test_missing_files_are_reported_with_the_remedy(home: Home) -> None:
     (home.keys / "node-0.pem").unlink()
     assert home.problems() == []
     assert home.notes() == [f"{home.keys} has no node-0.pem: the next start of the node creates one."]
@@ -175,7 +175,7 @@ def test_files_that_a_node_needs_and_lacks_are_told_with_what_to_do(home: Home) 
     assert said.startswith(f"{home.keys} has no ca.pem, the certificate of the authority, so the node")
 
 
-def test_a_directory_whose_files_may_not_be_looked_at_is_a_problem(
+def test_a_directory_whose_files_may_not_be_read_is_a_problem(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def exists(path: Path) -> bool:
@@ -188,7 +188,7 @@ def test_a_directory_whose_files_may_not_be_looked_at_is_a_problem(
     assert keystore_to_be_made(home.config()) == str(home.keys / "node-0.pem")
 
 
-def test_a_directory_that_is_gone_is_a_problem_for_a_node_with_data_alone(home: Home) -> None:
+def test_a_missing_directory_is_a_problem_only_for_a_node_with_data(home: Home) -> None:
     for path in home.keys.iterdir():
         path.unlink()
     home.keys.rmdir()

@@ -70,7 +70,7 @@ def test_quotas_that_are_removed_limit_nothing() -> None:
     assert not rates.are_set
 
 
-def test_what_was_measured_is_told() -> None:
+def test_measurements_are_returned() -> None:
     rates = rates_of(Clock(), RateLimits(max_connection_creation_rate=2), {"10.0.0.1": 2})
     waits_of(rates, "A", 21)
     for _ in range(21):

@@ -90,7 +90,7 @@ def test_a_node_does_not_ask_itself() -> None:
     assert asyncio.run(suspected_after(ErrorCode.NETWORK_EXCEPTION, OWN)) == (False, [])
 
 
-def test_a_caller_that_gives_up_does_not_end_the_question() -> None:
+def test_a_cancelled_caller_does_not_cancel_the_request() -> None:
     """A cancelled handshake would be lost, and the next caller would start it again."""
 
     async def run() -> tuple[bool, list[int]]:

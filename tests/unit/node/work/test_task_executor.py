@@ -105,7 +105,7 @@ def test_a_client_with_many_groups_has_the_turns_of_one_client(monkeypatch: pyte
     assert slices[: until + 1] == ["/10.0.0.66", "/10.0.0.1"] * 5
 
 
-def test_a_hostile_expression_takes_its_second_of_a_processor_and_is_given_up() -> None:
+def test_a_hostile_expression_takes_one_cpu_second_and_is_given_up() -> None:
     async def story() -> ExecutorResult | None:
         ended: asyncio.Future[ExecutorResult | None] = asyncio.get_running_loop().create_future()
         with opened() as lane:
@@ -120,7 +120,7 @@ def test_a_hostile_expression_takes_its_second_of_a_processor_and_is_given_up() 
     assert process_time() - began_s < 2.0
 
 
-def test_what_nobody_wants_any_more_ends_with_its_slice() -> None:
+def test_unwanted_work_ends_with_its_slice() -> None:
     async def story() -> tuple[list[ExecutorResult | None], float]:
         wanted = True
         ended: list[ExecutorResult | None] = []
@@ -139,7 +139,7 @@ def test_what_nobody_wants_any_more_ends_with_its_slice() -> None:
     assert took_s < 0.5
 
 
-def test_nothing_but_the_slices_that_run_goes_on_after_the_stop() -> None:
+def test_only_running_slices_continue_after_the_stop() -> None:
     ended: list[ExecutorResult | None] = []
 
     async def story() -> float:
