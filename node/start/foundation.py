@@ -95,7 +95,7 @@ class Foundation:
     log_manager: LogManager
     dir_offline: Signal[tuple[LogDir, list[TopicPartition]]]  # with the partitions in it
     peer_gate: PeerGate | None  # None without cluster.secret: then no node can prove its identity
-    acting: ActingSecrets  # by which the REST API acts for its clients
+    acting: ActingSecrets  # with which the REST API acts for its clients
     addresses: PeerAddresses
     peers: PeerNetwork
     peer_lost: Signal[int]  # the last connection of a node to this one has ended

@@ -15,7 +15,7 @@ from ottla.node.services import Services
 from ottla.node.work.turns import Steps, take_turns
 
 APIS: Final = ("Produce", "Fetch")
-# Committed offsets in one sample; a sample has no lag of the groups beyond that.
+# Committed offsets in one sample; groups beyond that have no lag in it.
 MAX_OFFSETS: Final = 5_000
 
 

@@ -44,8 +44,8 @@ class NodeTasks:
         except RuntimeError:  # a part has failed
             task = None
         if task is None:
-            # From Python 3.13 on, a group closes a coroutine that it rejects. Before, the task is cancelled
-            # only after its first step: Python warns of a coroutine that was never awaited.
+            # From Python 3.13 on, a group closes a coroutine that it rejects. In older versions, the task is
+            # cancelled only after its first step: Python warns of a coroutine that was never awaited.
             is_closed = inspect.getcoroutinestate(work) == inspect.CORO_CLOSED
             task = loop.create_task(_never() if is_closed else work)
             loop.call_soon(task.cancel)
@@ -55,7 +55,7 @@ class NodeTasks:
         return task
 
     def start_lasting(self, work: Coroutine[Any, Any, T], /) -> "asyncio.Task[T]":
-        """Start the one task that `end` does not cancel: it ends by itself when its owner closes it."""
+        """Start the one task that `end` does not cancel, but waits for: its owner tells it to end."""
         task = self.start(work)
         self._lasting = task
         return task

@@ -28,10 +28,10 @@ from ottla.node.start.sockets import registered_controllers
 from ottla.node.wire.sasl_mechanisms import PLAIN
 
 ASK_PAUSE_SECONDS: Final = 0.5
-# The longest that a node asks which may vote and has a log of its own.
+# A node that may vote and has a log of its own asks no longer than this.
 ASK_WITH_LOG_MS: Final = 3_000
 JOIN_PAUSE_SECONDS: Final = 0.5
-# Soon, so that a node sees that it has a vote already: if the vote is removed later, it must not ask again.
+# Short, so that a node sees that it is a voter already: if it is removed soon, it must not ask again.
 FIRST_LOOK_SECONDS: Final = 0.02
 _NOWHERE: Final = Endpoint("", 0)
 
@@ -81,7 +81,7 @@ async def find_quorum(base: Foundation) -> FoundQuorum | None:
                     log.warning("The controller at %s:%d does not answer: %s", host, port, error)
         await asyncio.sleep(ASK_PAUSE_SECONDS * (0.5 + base.world.chance.random()))
     if has_log:
-        return None  # it may have a vote by now, and be needed to elect the leader that it looks for
+        return None  # it may be a voter by now, and be needed to elect the leader that it looks for
     why = "; ".join(f"{host}:{port}: {problem}" for (host, port), problem in problems.items())
     raise KafkaError(
         ErrorCode.REQUEST_TIMED_OUT,
@@ -125,7 +125,7 @@ def open_quorum(base: Foundation, found: FoundQuorum | None, endpoint: Endpoint)
     own = configured.by_id.get(config.node_id) or Voter(config.node_id, ZERO_UUID, *_own_address(config))
     voter = own._replace(directory_id=identity.directory_id)
     links = _links(base, LinkIdentity(base.state.cluster_id, Peer(*voter[:2]), endpoint))
-    # A node that may become a voter is none until the log names it.
+    # A node that may become a voter is not one until the log names it.
     first = configured if len(configured) or not config.is_voter else VoterSet.of([voter])
     quorum = RaftQuorum(
         config.metadata_log_dir / f"{METADATA_TOPIC}-0",

@@ -41,7 +41,7 @@ def make_shares(
         persister=persister,
         settings=share_settings,
         initial_offset=InitialOffsets(settings=share_settings, clock=world.clock, time_pool=base.time_pool),
-        # Acquisition locks expire by this time: it begins as the wall clock, which it then does not follow.
+        # Acquisition locks expire by this clock: it starts with the wall clock's time, and is never set.
         now_ms=lambda: began_ms + monotonic_ms() - began_monotonic_ms,
         wall_ms=world.clock.now_ms,
         in_thread=in_thread,

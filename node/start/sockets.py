@@ -177,7 +177,7 @@ def registered_controllers(config: BrokerConfig) -> dict[str, Endpoint]:
 
 
 def listeners_for_nodes(config: BrokerConfig, listeners: Sequence[Listener]) -> list[Listener]:
-    """Return the listeners that open for other nodes, before clients; none if the node has no peers."""
+    """Return the listeners that open for other nodes before clients; none without `cluster.secret`."""
     if config.cluster_secret is None:
         return []
     return [one for one in listeners if not config.is_broker or one.name == config.inter_broker_listener_name]
