@@ -55,7 +55,7 @@ class NodeTasks:
         return task
 
     def start_lasting(self, work: Coroutine[Any, Any, T], /) -> "asyncio.Task[T]":
-        """Start the one task that `end` does not cancel, but waits for: its owner tells it to end."""
+        """Start the one task that `end` does not cancel, but waits for: its owner asks it to end."""
         task = self.start(work)
         self._lasting = task
         return task
