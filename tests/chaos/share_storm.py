@@ -175,7 +175,7 @@ class Fleet:
             ended = [one for one in self.history().ended() if one.since_s > after_s]
             if {one.place.partition for one in ended} >= set(range(PARTITIONS)):
                 return time.monotonic() - after_s
-            assert time.monotonic() - after_s < RECOVERY_LIMIT_S, "workers are given nothing any more"
+            assert time.monotonic() - after_s < RECOVERY_LIMIT_S, "workers get no records any more"
             time.sleep(0.5)
 
     def check(self) -> None:

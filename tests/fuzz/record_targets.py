@@ -262,26 +262,26 @@ def _short(one: bytes | KafkaError) -> str:
 TARGETS: Final = (
     Target(
         name="record-walk",
-        reads="records of a batch, by the compiled walk and by its twin in Python",
+        reads="records of a batch, in the compiled walk and in its twin in Python",
         corpus=_walk_corpus,
         run=_walk,
     ),
     Target(
         name="produced-batches",
-        reads="batches of producers, under many settings, at once and in full, by both walks",
+        reads="batches of producers, with many settings, at once and in full, in both walks",
         corpus=lambda: _chosen(_batches(), 16),
         run=_validate,
     ),
     Target(
         name="read-batches",
-        reads="batches that a leader sent or that lie in a log",
+        reads="batches that a leader sent or that are in a log",
         corpus=lambda: _chosen([*_batches(), b"".join(_batches()[:3])], 7),
         run=_read_batches,
     ),
     *(
         Target(
             name=f"opened-{codec.name.lower()}",
-            reads=f"records compressed by {codec.name.lower()}, at once and in pieces",
+            reads=f"records compressed with {codec.name.lower()}, at once and in pieces",
             corpus=_compressed_corpus(codec),
             run=_open(codec),
         )

@@ -365,7 +365,7 @@ TARGETS: Final = (
     ),
     Target(
         name="rest-bodies",
-        reads="JSON bodies of every route, by its schema and its handler",
+        reads="JSON bodies of every route, in its schema and its handler",
         corpus=_bodies,
         run=_handle,
     ),

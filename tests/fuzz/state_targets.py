@@ -510,7 +510,7 @@ TARGETS: Final = (
     ),
     Target(
         name="group-records",
-        reads="keys and values of __consumer_offsets, replayed",
+        reads="keys and values of __consumer_offsets, which are replayed",
         corpus=_group_records,
         run=_read_group_record,
     ),
@@ -546,7 +546,7 @@ TARGETS: Final = (
     ),
     Target(
         name="quorum-words",
-        reads="what voters and brokers say to each other, and the handshake before it",
+        reads="messages between voters and brokers, and the handshake before them",
         corpus=_words,
         run=_hear,
     ),
@@ -558,7 +558,7 @@ TARGETS: Final = (
     ),
     Target(
         name="small-files",
-        reads="checkpoints, the files of ids, snapshots of producers, names of directories",
+        reads="checkpoints, files of ids, producer snapshots, names of directories",
         corpus=_small_files,
         run=_read_small_file,
     ),

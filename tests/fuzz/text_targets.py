@@ -272,13 +272,13 @@ def _tokens() -> list[bytes]:
 TARGETS: Final = (
     Target(
         name="access-tokens",
-        reads="messages of OAUTHBEARER, access tokens, and the keys of their provider",
+        reads="messages of OAUTHBEARER, access tokens, and the keys of a provider",
         corpus=_tokens,
         run=_authenticate,
     ),
     Target(
         name="patterns",
-        reads="expressions over names of topics and transactional ids",
+        reads="regular expressions over names of topics and transactional ids",
         corpus=_patterns,
         run=_match,
     ),
@@ -308,5 +308,5 @@ TARGETS: Final = (
         ],
         run=_place,
     ),
-    Target(name="rest-shown", reads="records that are shown as JSON", corpus=_shown, run=_show),
+    Target(name="rest-shown", reads="records that are returned as JSON", corpus=_shown, run=_show),
 )

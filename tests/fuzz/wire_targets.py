@@ -91,7 +91,7 @@ def read_request(frame: bytes) -> None:
     _refuse(api, version, view)
     written = encode(request, version)
     again = codec.decode_request(api_key, version, written, 0)
-    assert encode(again, version) == written, "what was read is written otherwise"
+    assert encode(again, version) == written, "the decoded request is encoded differently"
 
 
 def _refuse(api: ApiKey | PeerApi, version: int, view: memoryview) -> None:
@@ -137,7 +137,7 @@ def _split_frames(content: bytes) -> None:
     position = turn = seen = 0
     while position < len(stream):
         room = splitter.room()
-        assert len(room), "there is no room for what comes"
+        assert len(room), "there is no room for the next bytes"
         size = min(len(room), 1 + sizes[turn % len(sizes)], len(stream) - position)
         room[:size] = stream[position : position + size]
         seen += sum(len(frame) + 4 for frame in splitter.received(size))
@@ -223,7 +223,7 @@ TARGETS: Final = (
     ),
     Target(
         name="responses",
-        reads="answers of a hostile node: every version of every API",
+        reads="responses of a hostile node: every version of every API",
         corpus=response_corpus,
         run=_read_response,
     ),
@@ -233,7 +233,12 @@ TARGETS: Final = (
         corpus=_metrics_corpus,
         run=_read_metrics,
     ),
-    Target(name="frames", reads="a stream that is cut into frames", corpus=_stream_corpus, run=_split_frames),
+    Target(
+        name="frames",
+        reads="a stream of frames, received in pieces",
+        corpus=_stream_corpus,
+        run=_split_frames,
+    ),
     Target(
         name="member-metadata",
         reads="subscriptions and assignments of members of classic groups",

@@ -124,7 +124,7 @@ class Container:
                 return int(found[0])
             assert self._outer.poll() is None, self.output()
             time.sleep(0.01)
-        raise AssertionError(f"{self.name} was not born: {self.output()}")
+        raise AssertionError(f"{self.name} did not start: {self.output()}")
 
     def _run_with(self, command: Sequence[str]) -> list[str]:
         return [
