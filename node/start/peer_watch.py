@@ -27,7 +27,7 @@ CLOSING_S: Final = 0.01  # the time in which a dying process closes its other co
 
 
 class PeerWatch:
-    """Watches the connections between this node and the others.
+    """The watch on the connections between this node and the others.
 
     `has_peer` returns True if a node has a connection to this one. Only a voter (`is_voter`) reports ended
     processes to the controller, which may be the voter itself.

@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 class Signal(Generic[T]):
-    """Calls the connected listeners, in the order of their connection."""
+    """An event with listeners, which are called in the order in which they were connected."""
 
     def __init__(self) -> None:
         self._listeners: list[Callable[[T], None]] = []

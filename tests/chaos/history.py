@@ -76,7 +76,7 @@ class History:
 
 
 def _out_of_order(log: Sequence[tuple[int, int, Stamp]]) -> list[str]:
-    """Return the gaps and the wrong order in the numbers of each writer; duplicates are found elsewhere."""
+    """Return the gaps in the numbers of each writer, and numbers that are out of order."""
     last: dict[tuple[int, int], int] = {}
     problems = []
     for partition, offset, stamp in sorted(log):

@@ -202,7 +202,7 @@ def share_storm(
 ) -> ShareOutcome:
     """Run three nodes, writers and a share group under faults, and check the history.
 
-    Faults are injected for `seconds`, and `at_least` this many. Then the group may finish all records.
+    Faults are injected for `seconds`, but not fewer than `at_least`. Then the group may finish all records.
     """
     chance = random.Random(seed)
     nodes = Nodes(data, *OVERRIDES)

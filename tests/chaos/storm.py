@@ -50,7 +50,7 @@ def storm(
 ) -> Outcome:
     """Run three nodes with writers and readers under faults, and check the history.
 
-    Faults are injected for `seconds`, and `at_least` this many. Then all replicas get in sync again.
+    Faults are injected for `seconds`, but not fewer than `at_least`. Then all replicas get in sync again.
     """
     chance = random.Random(seed)
     nodes = Nodes(data)
@@ -93,7 +93,7 @@ def storm(
 def faults_in_turn(
     faults: Sequence[str], told: list[str], *, seconds: float, at_least: int, chance: random.Random
 ) -> Iterator[str]:
-    """Yield faults for `seconds`, and `at_least` this many, each after a pause.
+    """Yield faults for `seconds`, but not fewer than `at_least`, each after a pause.
 
     The faults are also appended to the list of the caller. Each comes once before any comes again.
     """

@@ -121,7 +121,7 @@ def test_a_node_whose_packets_are_lost_is_replaced(world: World) -> None:
 
 
 def test_a_cut_link_between_two_followers_of_the_quorum_causes_no_election(world: World) -> None:
-    """Neither can replicate from the other, so each leaves ISRs after `replica.lag.time.max.ms`."""
+    """Neither can replicate from the other, so each leaves the other's ISRs (`replica.lag.time.max.ms`)."""
     controller = world.nodes.controller()
     one, other = (host for index, host in enumerate(world.hosts) if index != controller)
 

@@ -30,7 +30,7 @@ def disk(tmp_path: Path) -> Iterator[PoweredDisk]:
 
 
 class Commands:
-    """Creates topics one after the other; `acknowledged` has those whose creation was confirmed."""
+    """A client that creates topics one after the other; `acknowledged` has those that were confirmed."""
 
     def __init__(self, bootstrap: str) -> None:
         self.acknowledged: list[str] = []
