@@ -427,7 +427,7 @@ def test_what_other_machines_reach_without_tls_is_noted_and_warned_of_at_each_st
         assert problems(found) == "" and any(plain in one.sentence for one in found)
         assert any("there is no authorizer" in one.sentence for one in found)
         rest_said = [one.sentence for one in found if "reach the REST API" in one.sentence]
-        assert len(rest_said) == 2 and "without TLS" in rest_said[0] and "asks for no login" in rest_said[1]
+        assert len(rest_said) == 2 and "without TLS" in rest_said[0] and "requires no login" in rest_said[1]
     assert server.output().count(f"WARNING {plain}") == 1
     assert server.output().count("WARNING Other machines reach the REST API") == 1
 
