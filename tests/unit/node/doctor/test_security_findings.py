@@ -175,5 +175,5 @@ def test_a_rejected_certificate_and_acls_without_an_authorizer_are_problems() ->
     assert {one.severity for one in found} == {Severity.PROBLEM}
     first, second, third = (one.sentence for one in found)
     assert first.startswith("The listener SSL of node 1 keeps its old certificate") and "CN=a" in first
-    assert second.endswith("is refused: no such file")
+    assert second.endswith("was rejected: no such file")
     assert third.startswith("Node 2: The metadata holds 3 ACLs, which have no effect here")
