@@ -1,6 +1,6 @@
-"""What the nodes of a cluster say of themselves and of each other: over Kafka's protocol, and over REST.
+"""Collects facts from the nodes of a cluster, over Kafka's protocol and over REST.
 
-Whatever cannot be asked leaves a gap in the facts, never an error.
+A node that cannot be asked leaves a gap in the facts, never an error.
 """
 
 import asyncio
@@ -91,19 +91,19 @@ _SECURITY_KEYS: Final = (
     ALLOW_EVERYONE,
     AUTHENTICATION,
 )
-MAX_SHARE_GROUPS: Final = 500  # some milliseconds each
-MAX_NODE_BYTES: Final = 1024 * 1024  # of GET /v1/node
+MAX_SHARE_GROUPS: Final = 500  # each takes some milliseconds
+MAX_NODE_BYTES: Final = 1024 * 1024  # of a response to GET /v1/node
 
 
 class ClusterFacts(NamedTuple):
-    """All that was told."""
+    """The facts about a cluster, as far as its nodes returned them."""
 
     bootstrap: Sequence[EndpointFacts]
     advertised: Sequence[AdvertisedFacts]
     fenced: Sequence[DescribeClusterBroker]
-    quorum: QuorumFacts | None  # None: nobody could be asked
-    health: Health | None  # the same
-    log_dirs: Sequence[BrokerLogDirs]  # of those that run
+    quorum: QuorumFacts | None  # None if no node could be asked
+    health: Health | None  # None if no node could be asked
+    log_dirs: Sequence[BrokerLogDirs]  # of running brokers
     clocks: Sequence[ClockFacts]
     limits: Sequence[LimitFacts]
     clients: Sequence[ClientFacts]
@@ -112,25 +112,25 @@ class ClusterFacts(NamedTuple):
     unlinked: Sequence[UnlinkedFacts]
     missing_codecs: Sequence[MissingCodec]
     refused: Sequence[RefusedFacts]
-    listeners: Sequence[NodeListeners]  # of those that tell their settings
-    access: AccessFacts | None  # None: there is no authorizer, or it was not told
-    share_groups: Sequence[ShareFacts]  # of partitions that members read
-    unasked: Sequence[int]  # nodes that told nothing of themselves: no REST API was reached
-    rest: Sequence[RestFacts] = ()  # of those that tell their settings
-    rest_endpoints: Sequence[EndpointFacts] = ()  # of REST APIs with TLS, and what they show
+    listeners: Sequence[NodeListeners]  # of nodes whose settings are readable
+    access: AccessFacts | None  # None without an authorizer, or if its users and ACLs are not readable
+    share_groups: Sequence[ShareFacts]  # of the partitions that members read
+    unasked: Sequence[int]  # nodes whose REST API could not be reached
+    rest: Sequence[RestFacts] = ()  # of nodes whose settings are readable
+    rest_endpoints: Sequence[EndpointFacts] = ()  # REST APIs with TLS, and their certificates
     share_version: int = 0
-    unobeyed_groups: Sequence[str] = ()  # that ask for dead letters, which this share.version has not
+    unobeyed_groups: Sequence[str] = ()  # want dead letters, which this share.version does not have
 
 
 class Dial(NamedTuple):
-    """Connects to nodes with the rights of whoever asks a node's REST API, and not as a client would."""
+    """The connections of a diagnosis that a REST request asks for, with the permissions of its client."""
 
     connect: Connect
-    tls: ssl.SSLContext | None  # with which the listener between nodes is tried
+    tls: ssl.SSLContext | None  # for trying the inter-broker listener
 
 
 class Asking(NamedTuple):
-    """The timeout and the security with which nodes are asked."""
+    """The timeout and the security of requests to nodes."""
 
     timeout_s: float
     security: ClientSecurity
@@ -155,7 +155,7 @@ async def ask_cluster(
     security: ClientSecurity = PLAINTEXT,
     dial: Dial | None = None,
 ) -> ClusterFacts:
-    """Ask everybody that is found from these addresses; INVALID_CONFIG if a file of TLS cannot be used."""
+    """Collect facts from all nodes found at these addresses; INVALID_CONFIG if a TLS file is unusable."""
     tls = None if dial is None else dial.tls
     if security.tls is not None:
         tls = await asyncio.to_thread(client_context, security.tls)
@@ -178,7 +178,7 @@ async def ask_cluster(
         if 0 < share_version < DEAD_LETTERS_SINCE:
             unobeyed = await _groups_with_letters(client)
     finally:
-        await client.__aexit__(KafkaError, None, None)  # nobody waits for connections to end in order
+        await client.__aexit__(KafkaError, None, None)  # closes the connections at once
     is_local = all(is_loopback(address) for one in tried for address in one.addresses)
     advertised = [await _advertised(one, is_local, asking) for one in living]
     ids = {one.name: one.cluster_id for one in tried if one.cluster_id is not None}
@@ -228,7 +228,7 @@ async def _brokers(client: Client) -> Sequence[DescribeClusterBroker]:
 
 
 async def ask_quorum(client: Client) -> QuorumFacts | None:
-    """Return what is told of the quorum, or why nothing is; None if this client may not ask."""
+    """Return the facts about the quorum, or its failure; None if this client may not ask."""
     try:
         view = await describe_quorum(client)
     except KafkaError as error:
@@ -246,7 +246,7 @@ async def _health(client: Client) -> Health | None:
 
 
 async def ask_log_dirs(client: Client, living: Sequence[DescribeClusterBroker]) -> list[BrokerLogDirs]:
-    """Without the replicas in them, of which there may be very many."""
+    """Return the log directories without their replicas, of which there may be very many."""
     try:
         return await describe_log_dirs(client, broker_ids=[one.broker_id for one in living], partitions=())
     except KafkaError:
@@ -254,13 +254,13 @@ async def ask_log_dirs(client: Client, living: Sequence[DescribeClusterBroker]) 
 
 
 def _leaders_now_ms(view: QuorumView | None) -> int:
-    """The newest time that the leader told: its own, as it is never behind itself."""
+    """Return the newest time in the leader's response: its current time, as it is never behind itself."""
     told = [max(one.last_fetch_ms, one.last_caught_up_ms) for one in view.members] if view is not None else []
     return max(told, default=-1) if max(told, default=-1) >= 0 else int(time.time() * 1000)
 
 
 async def _principals_of_acls(client: Client) -> frozenset[str] | None:
-    """Return whom ACLs name; None if there is no authorizer, or this client may not ask."""
+    """Return the principals of all ACLs; None without an authorizer, or if this client may not ask."""
     request = DescribeAclsRequest(
         resource_type_filter=ResourceType.ANY,
         resource_name_filter=None,
@@ -295,7 +295,7 @@ async def _scram_users(client: Client) -> frozenset[str] | None:
 
 
 async def _share_groups(client: Client) -> list[ShareFacts]:
-    """Return what share groups have in flight, as far as this client may see it."""
+    """Return the records in flight of the share groups that this client may see."""
     try:
         listed = await list_groups(client, states=(), types=(SHARE,))
     except KafkaError:
@@ -303,7 +303,7 @@ async def _share_groups(client: Client) -> list[ShareFacts]:
     found: list[ShareFacts] = []
     named = [one.group_id for one in listed.groups][:MAX_SHARE_GROUPS]
     for place, group_id in enumerate(named):
-        # One whose coordinator is silent leaves the others their share of the time.
+        # A group whose coordinator does not answer uses up only its share of the time.
         mine = client.until(client.deadline.share(len(named) - place))
         with suppress(KafkaError):
             starts = await share_starts(mine, group_id, with_in_flight=True)
@@ -320,7 +320,7 @@ async def _share_groups(client: Client) -> list[ShareFacts]:
 
 
 async def _share_version(client: Client) -> int:
-    """Return the level of the feature; 0 where it is not known, as where there are no share groups."""
+    """Return the level of the feature share.version; 0 if unknown, as in a cluster without share groups."""
     request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
     try:
         node = await client.any_node()
@@ -332,7 +332,7 @@ async def _share_version(client: Client) -> int:
 
 
 async def _groups_with_letters(client: Client) -> list[str]:
-    """Return the share groups whose settings name a topic for dead letters, as far as they say so."""
+    """Return the share groups with a dead letter topic in their settings, as far as these are readable."""
     try:
         listed = await list_groups(client, states=(), types=(SHARE,))
     except KafkaError:
@@ -342,7 +342,7 @@ async def _groups_with_letters(client: Client) -> list[str]:
 
 
 async def _letter_topic(client: Client, group_id: str) -> str | None:
-    """Return where the dead letters of a share group go; None if it does not say so to this client."""
+    """Return the dead letter topic of a share group; None if this client may not read its settings."""
     group = config_of_group(group_id)
     try:
         settings = (await describe_resources(client, [group]))[group]
@@ -352,7 +352,7 @@ async def _letter_topic(client: Client, group_id: str) -> str | None:
 
 
 def listeners_of(node_id: int, texts: Mapping[str, str]) -> NodeListeners | None:
-    """Return the listeners of a node by its settings; None where they cannot be read."""
+    """Return the listeners of a node by its settings; None if they cannot be parsed."""
     controllers = [one.strip().upper() for one in texts.get("controller.listener.names", "").split(",")]
     try:
         protocols = parse_protocol_map(texts.get("listener.security.protocol.map", ""))
@@ -370,7 +370,7 @@ def listeners_of(node_id: int, texts: Mapping[str, str]) -> NodeListeners | None
 
 
 def rest_of(node_id: int, texts: Mapping[str, str]) -> RestFacts | None:
-    """Return the REST API of a node by its settings; None where they cannot be read."""
+    """Return the REST API of a node by its settings; None if they cannot be parsed."""
     methods = [one.strip() for one in texts.get(AUTHENTICATION, "").split(",")]
     try:
         addresses = parse_rest_listeners(list(filter(None, texts.get(REST_LISTENERS, "").split(","))))
@@ -380,7 +380,7 @@ def rest_of(node_id: int, texts: Mapping[str, str]) -> RestFacts | None:
 
 
 def _client_auth_in(texts: Mapping[str, str]) -> Callable[[str], str]:
-    """Return what gives `ssl.client.auth` of a listener by these settings of its node."""
+    """Return a function for the `ssl.client.auth` of a listener in these settings of its node."""
     of_all = texts.get("ssl.client.auth", "")
     return lambda name: texts.get(f"listener.name.{name.lower()}.ssl.client.auth", of_all).lower()
 
@@ -403,7 +403,7 @@ def _access(
 
 
 async def _with_cluster_id(at: EndpointFacts, asking: Asking) -> EndpointFacts:
-    """Return the facts with the id of the cluster there, or with the reason why this client is refused."""
+    """Return the facts with the cluster id of the node, or with the reason why it rejects this client."""
     if at.speaks is not Speaks.KAFKA:
         return at
     try:
@@ -422,7 +422,7 @@ async def _with_cluster_id(at: EndpointFacts, asking: Asking) -> EndpointFacts:
 
 
 def _denied(at: EndpointFacts, error: KafkaError) -> EndpointFacts:
-    """Return the facts with the reason of a refusal, if it is one of security; else unchanged."""
+    """Return the facts with the reason if security caused the error, or unchanged."""
     if error.code not in _OF_SECURITY:
         return at
     return at._replace(speaks=Speaks.DENIED, reason=error.detail)
@@ -436,14 +436,15 @@ async def _advertised(broker: DescribeClusterBroker, is_local: bool, asking: Ask
 
 
 async def _is_node(at: EndpointFacts, node_id: int, asking: Asking) -> bool | None:
-    """Whether this node answers there: any other refuses to tell its settings."""
+    """Return True if this node answers there, None if unknown; other nodes do not return its settings."""
     found = await _settings(at, node_id, asking)
     return found if found is None or isinstance(found, bool) else True
 
 
 async def _settings(at: EndpointFacts, node_id: int, asking: Asking) -> Mapping[str, str] | bool | None:
-    """Return where the REST API of this node is and who may come in, by its settings; False if another node
-    answers there, None if that is unknown.
+    """Return the settings of this node about its REST API and security.
+
+    False if another node answers there, None if that is unknown.
     """
     if at.speaks is not Speaks.KAFKA:
         return None
@@ -475,7 +476,7 @@ async def _settings(at: EndpointFacts, node_id: int, asking: Asking) -> Mapping[
 
 
 class _Told(NamedTuple):
-    """What GET /v1/node gave, and the doctor's clock around it."""
+    """The response to GET /v1/node, and the doctor's clock before and after it."""
 
     asked_ms: float
     answered_ms: float
@@ -483,7 +484,7 @@ class _Told(NamedTuple):
 
 
 def _rest_address(node: AdvertisedFacts, settings: Mapping[str, str]) -> RestAddress | None:
-    """Return where the REST API of a node is, as it looks from here; None if its settings do not say."""
+    """Return the address of a node's REST API as seen from here; None if its settings have none."""
     listed = settings.get(ADVERTISED_REST_LISTENER) or settings.get(REST_LISTENERS, "").partition(",")[0]
     authority = listed.partition("://")[2].rstrip("/")
     host, _, port = authority.rpartition(":")
@@ -498,7 +499,7 @@ def _rest_address(node: AdvertisedFacts, settings: Mapping[str, str]) -> RestAdd
 def _secure_rest(
     nodes: Iterable[AdvertisedFacts], known: Mapping[int, Mapping[str, str]]
 ) -> list[RestAddress]:
-    """Return the addresses of REST APIs with TLS; the loopback address of a node elsewhere is not there."""
+    """Return the addresses of REST APIs with TLS, without loopback addresses of other machines."""
     found: dict[RestAddress, None] = {}
     for node in nodes:
         at = _rest_address(node, known.get(node.node_id, {}))
@@ -514,7 +515,7 @@ async def _told(node: AdvertisedFacts, settings: Mapping[str, str] | None, askin
     host, port, is_secure = address
     at = await asyncio.to_thread(rest_access, is_secure, host, asking, node.endpoint.host)
     told = await asyncio.to_thread(_get, host, port, asking.timeout_s, "/v1/node", 200, at)
-    # Another node may have the port that this one did not get.
+    # Another node may have bound the port before this one.
     return told if told is not None and is_of(node, told.body) else None
 
 
@@ -524,17 +525,17 @@ def is_of(node: AdvertisedFacts, body: Mapping[str, Any]) -> bool:
 
 
 class _RestAccess(NamedTuple):
-    """The TLS by which a REST API is asked, None for none, and the headers of a login."""
+    """The TLS of requests to a REST API (None: without TLS), and the headers of a login."""
 
     tls: ssl.SSLContext | None = None
     headers: tuple[tuple[str, str], ...] = ()
 
 
 def rest_access(is_secure: bool, host: str, asking: Asking, node_host: str) -> _RestAccess:
-    """Return how the REST API there is asked with the settings of this client: TLS and login are the same.
+    """Return the TLS and the login of this client for requests to a REST API.
 
-    A password is not sent where others could read it: the loopback address of a node elsewhere is here that
-    of anybody who listens there.
+    A login is sent only over TLS or within this machine. The loopback address of a node on another machine
+    would here reach any program that listens on it, so no login is sent there.
     """
     tls = (asking.tls or ssl.create_default_context()) if is_secure else None
     login = asking.security.login
@@ -550,9 +551,9 @@ def rest_access(is_secure: bool, host: str, asking: Asking, node_host: str) -> _
 
 
 async def unready_sentence(rest: RestAddress, timeout_s: float) -> str | None:
-    """Return why a node is not ready, in its own words; None if it is ready or does not answer."""
+    """Return why a node is not ready, as it says; None if it is ready or does not answer."""
     tls = None
-    if rest.is_secure:  # nothing is sent there that a stranger could use
+    if rest.is_secure:  # without a check of the certificate: the request has nothing secret
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     told = await asyncio.to_thread(_get, rest.host, rest.port, timeout_s, "/readyz", 503, _RestAccess(tls))
@@ -601,7 +602,7 @@ def _clients(node_id: int, told: _Told) -> list[ClientFacts]:
         return []
     return [
         ClientFacts(
-            node_id, str(one.get("software") or "of no name"), f"{one.get('api')} {one.get('version')}"
+            node_id, str(one.get("software") or "unknown software"), f"{one.get('api')} {one.get('version')}"
         )
         for one in found
         if isinstance(one, dict)
@@ -609,7 +610,7 @@ def _clients(node_id: int, told: _Told) -> list[ClientFacts]:
 
 
 def _uncleanable(node_id: int, told: _Told) -> UncleanableFacts:
-    """Nothing where a node does not tell, as one of an earlier version."""
+    """Return the logs that a node cannot clean; nothing for a node of an earlier version."""
     logs, count = told.body.get("uncleanable_logs"), told.body.get("uncleanable_log_count")
     if not isinstance(logs, list) or not isinstance(count, int):
         return UncleanableFacts(node_id, (), 0)
@@ -622,7 +623,7 @@ def _uncleanable(node_id: int, told: _Told) -> UncleanableFacts:
 
 
 def _damaged(node_id: int, told: _Told) -> DamagedFacts:
-    """Nothing where a node does not tell, as one of an earlier version."""
+    """Return the damaged files of a node; nothing for a node of an earlier version."""
     files, count = told.body.get("damaged_files"), told.body.get("damaged_file_count")
     if not isinstance(files, list) or not isinstance(count, int):
         return DamagedFacts(node_id, (), 0)
@@ -638,7 +639,7 @@ def _damaged(node_id: int, told: _Told) -> DamagedFacts:
 
 
 def _unlinked(node_id: int, told: _Told) -> UnlinkedFacts:
-    """Nothing where a node does not tell, as one of an earlier version."""
+    """Return the voters that a node has no link to; nothing for a node of an earlier version."""
     found = told.body.get("unlinked_voters")
     return UnlinkedFacts(
         node_id,
@@ -651,7 +652,7 @@ def _unlinked(node_id: int, told: _Told) -> UnlinkedFacts:
 
 
 def _refused(node_id: int, told: _Told) -> RefusedFacts:
-    """Return nothing where a node does not tell, as one of an earlier version."""
+    """Return the certificates that a node has rejected; nothing for a node of an earlier version."""
     found, acls = told.body.get("refused_certificates"), told.body.get("unjudged_acls")
     named = [
         (str(one.get("listener")), str(one.get("reason")))

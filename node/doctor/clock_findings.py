@@ -1,26 +1,26 @@
-"""Clocks: whether those of the nodes agree, and whether one of them jumped."""
+"""Finds clocks of nodes that differ, and clocks that were set while the node ran."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ottla.node.doctor.finding import Finding, problem
 
-# Timestamps of records, retention and the age of lag are by these clocks; NTP keeps them within milliseconds.
+# Timestamps of records, retention and time lag depend on these clocks. NTP keeps them within milliseconds.
 MAX_SKEW_MS: Final = 1_000
 MAX_JUMP_MS: Final = 1_000
 
 
 class ClockFacts(NamedTuple):
-    """The clock of a node: how far ahead of the doctor's it is, and how far it was set since the start."""
+    """The clock of a node: how far it is ahead of the doctor's clock, and was set since the node started."""
 
     node_id: int
     ahead_ms: int
     uncertainty_ms: int
-    jumped_ms: int  # against the monotonic clock
+    jumped_ms: int  # compared with the monotonic clock
 
 
 def of_clocks(clocks: Iterable[ClockFacts]) -> Iterator[Finding]:
-    """Clocks that differ by more than could be the way there, and those that jumped."""
+    """Yield the clocks that differ by more than the network's delay explains, and those that were set."""
     clocks = sorted(clocks)
     if len(clocks) > 1:
         first, last = min(clocks, key=lambda one: one.ahead_ms), max(clocks, key=lambda one: one.ahead_ms)

@@ -1,23 +1,23 @@
-"""Compressions that a node cannot open, since their packages were taken out of its installation."""
+"""Finds compression codecs that a node lacks, because their packages were removed from its installation."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ottla.node.doctor.finding import Finding, named, note, problem
 
-PACKAGES: Final = {"snappy": "cramjam"}  # where it is not the name of the codec
+PACKAGES: Final = {"snappy": "cramjam"}  # the packages that have another name than their codec
 
 
 class MissingCodec(NamedTuple):
-    """A compression that a node lacks, and the settings that ask for it: `compression.type of orders`."""
+    """A codec that a node lacks, and the settings that use it, such as `compression.type of orders`."""
 
-    node: str  # as it begins a sentence
+    node: str  # as at the beginning of a sentence
     codec: str
     needed_by: Sequence[str]
 
 
 def of_codecs(facts: Iterable[MissingCodec]) -> Iterator[Finding]:
-    """A problem where a setting asks for the codec; else a note, for only clients may send it."""
+    """Yield a problem for a codec that a setting uses, or a note if only clients may use it."""
     for one in facts:
         package = PACKAGES.get(one.codec, one.codec)
         begin = f"{one.node} lacks the package for {one.codec}"

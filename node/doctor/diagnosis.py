@@ -1,4 +1,4 @@
-"""Collects the facts and has them judged: of a cluster, or of a node on its own machine."""
+"""Collects the facts of a cluster, or of a node on its own machine, and judges them."""
 
 import asyncio
 import resource
@@ -57,7 +57,7 @@ from ottla.node.settings.listener_settings import Listener, host_from_here
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 
-MAX_FILES: Final = 1_048_576  # what a node asks for, if the kernel lets it
+MAX_FILES: Final = 1_048_576  # the limit that a node sets if the kernel allows it
 
 
 async def diagnose_cluster(
@@ -67,7 +67,7 @@ async def diagnose_cluster(
     security: ClientSecurity = PLAINTEXT,
     dial: Dial | None = None,
 ) -> list[Finding]:
-    """What is wrong with the cluster behind these addresses, as far as it shows from here."""
+    """Return the problems of the cluster behind these addresses, as seen from this client."""
     facts = await ask_cluster(bootstrap, timeout_s=timeout_s, security=security, dial=dial)
     down = [one.broker_id for one in facts.fenced]
     down_at = [(one.host, one.port) for one in facts.fenced]
@@ -112,13 +112,13 @@ class Told(NamedTuple):
 
 
 async def ask_nodes(client: Client, health: Health) -> Told:
-    """Ask the quorum and the brokers that run, within the deadline of this client."""
+    """Ask the quorum and the running brokers, within the deadline of this client."""
     quorum = await ask_quorum(client.until(client.deadline.share(2)))
     return Told(quorum, await ask_log_dirs(client, [one for one in health.brokers if not one.is_fenced]))
 
 
 def causes_of(health: Health, told: Told) -> list[Finding]:
-    """Return what `diagnose_cluster` finds of brokers, the quorum, partitions and disks."""
+    """Return the findings of `diagnose_cluster` about brokers, the quorum, partitions and disks."""
     fenced = [one.broker_id for one in health.brokers if one.is_fenced]
     return by_severity(_of_cluster(fenced, told.quorum, health, told.log_dirs))
 
@@ -129,7 +129,7 @@ def _of_cluster(
     health: Health | None,
     log_dirs: Sequence[BrokerLogDirs],
 ) -> list[Finding]:
-    """Return the findings of what nodes say of the cluster over Kafka's protocol."""
+    """Return the findings about the facts that come over Kafka's protocol."""
     found = list(down_findings.of_down(down, quorum, health))
     if quorum is not None:
         found += quorum_findings.of_quorum(quorum, down)
@@ -141,9 +141,9 @@ def _of_cluster(
 async def diagnose_node(
     config: BrokerConfig, *, timeout_s: float, written: Sequence[Path] = ()
 ) -> list[Finding]:
-    """Return what would keep a node of this configuration from running on this machine, or from working.
+    """Return the problems that a node with this configuration has, or would have, on this machine.
 
-    `written` are the files that the settings come from.
+    `written` are the files of the settings.
     """
     disks = [await asyncio.to_thread(look_at_disk, path) for path in config.log_dirs]
     is_running = any(one.locked_by is not None for one in disks)
@@ -185,7 +185,7 @@ async def diagnose_node(
 
 
 def _codecs(config: BrokerConfig, missing: Sequence[Compression]) -> list[MissingCodec]:
-    """Return the codecs that this machine lacks, each with the settings that ask for it."""
+    """Return the codecs that this machine lacks, each with the settings that use it."""
     asked = {
         "compression.type": str(config.values["compression.type"]),
         "offsets.topic.compression.codec": Compression(config.offsets_topic_compression_codec).name.lower(),

@@ -1,4 +1,4 @@
-"""Log directories: room, rights, owner, lock, how long a sync takes; those that a running node has lost."""
+"""Judges log directories: free space, permissions, owner, lock, time of a sync; finds offline directories."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
@@ -6,44 +6,44 @@ from typing import Final, NamedTuple
 from ottla.node.client.log_dirs import BrokerLogDirs
 from ottla.node.doctor.finding import Finding, note, problem
 
-# Less room than this is full soon: a segment is as large by default, and retention works in whole ones.
+# The default size of a segment. With less free space the disk is soon full: retention deletes whole segments.
 LEAST_FREE_BYTES: Final = 1024**3
 LEAST_FREE_SHARE: Final = 0.05
-# Each change of metadata waits for a sync of a majority of the voters. An SSD takes a few ms.
+# Each change of metadata waits for a sync on a majority of the voters. An SSD takes a few ms.
 SLOW_SYNC_MS: Final = 50.0
 
 
 class DiskFacts(NamedTuple):
-    """A log directory of this machine; None for what could not be found out."""
+    """A log directory of this machine; unknown facts are None."""
 
     path: str
-    error: str | None = None  # of the operating system, where it cannot be looked at
+    error: str | None = None  # of the operating system, if it cannot be examined
     exists: bool = True
     is_directory: bool = True
     is_read_only: bool = False
     is_writable: bool = True
     owner: str | None = None
-    user: str | None = None  # whom the doctor runs as; the node would be the same
+    user: str | None = None  # the user that the doctor runs as, and a node started here would
     total_bytes: int | None = None
     usable_bytes: int | None = None
     free_inodes: int | None = None
     sync_ms: float | None = None
-    cluster_id: str | None = None  # of its meta.properties
+    cluster_id: str | None = None  # in its meta.properties
     node_id: int | None = None
     meta_error: str | None = None
-    locked_by: str | None = None  # a process, if one holds the lock
+    locked_by: str | None = None  # the process that holds the lock
 
 
 class Expected(NamedTuple):
-    """Whose the directories should be, as the configuration says; None where it says nothing."""
+    """The owner of the directories by the configuration; None for a cluster id that it does not name."""
 
     cluster_id: str | None
     node_id: int
-    is_serving: bool  # whether a node answers at the listeners of the configuration
+    is_serving: bool  # True if a node answers at the listeners of the configuration
 
 
 def of_disks(disks: Iterable[DiskFacts], expected: Expected) -> Iterator[Finding]:
-    """What is wrong with each, and among them."""
+    """Yield the problems of each directory, and those between directories."""
     disks = list(disks)
     for one in disks:
         yield from _of_disk(one, expected)
@@ -62,7 +62,7 @@ def _of_disk(one: DiskFacts, expected: Expected) -> Iterator[Finding]:
     if not one.exists:
         if not one.is_writable:
             yield problem("disk", f"{name} does not exist, and {one.user} cannot create it.")
-        return  # the node makes it
+        return  # the node creates it
     if not one.is_directory:
         yield problem("disk", f"{name} is not a directory: choose another log.dirs.")
         return
@@ -105,7 +105,7 @@ def _of_free_bytes(name: str, usable_bytes: int | None, total_bytes: int | None)
 
 
 def of_brokers(brokers: Iterable[BrokerLogDirs]) -> Iterator[Finding]:
-    """What running nodes say of their own directories."""
+    """Yield the problems of the directories of running nodes."""
     for broker in brokers:
         for one in broker.log_dirs:
             name = f"The log directory {one.path} of node {broker.broker_id}"

@@ -1,4 +1,4 @@
-"""Brokers that are down: what follows from it for partitions and voters, in the one sentence of the cause."""
+"""Finds brokers that are down, and says the effects on partitions and voters in the sentence of the cause."""
 
 from collections.abc import Collection, Iterator
 
@@ -9,7 +9,7 @@ from ottla.node.doctor.quorum_findings import QuorumFacts
 
 
 def of_down(down: Collection[int], quorum: QuorumFacts | None, health: Health | None) -> Iterator[Finding]:
-    """A problem for all brokers that are down together, as they share what follows from it."""
+    """Yield one problem for all brokers that are down, since they share the effects."""
     if not down:
         return
     is_one = len(down) == 1

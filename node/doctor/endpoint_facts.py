@@ -1,4 +1,4 @@
-"""What is known of an address after it was tried."""
+"""The result of an attempt to connect to an address."""
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -6,31 +6,31 @@ from typing import NamedTuple
 
 
 class Speaks(Enum):
-    """What answered at an address."""
+    """The protocol that answered at an address, or the reason why none did."""
 
     KAFKA = "Kafka"
     TLS = "TLS"
     HTTP = "HTTP"
     CONTROLLER = "the protocol of the metadata quorum"
     OTHER = "something else"
-    SILENT = "nothing"  # it took the connection and did not answer, or ended it
+    SILENT = "nothing"  # the connection was accepted, but then closed or never answered
     REFUSED = "refused"
-    DENIED = "denied"  # by either end: no trusted certificate, or no login
+    DENIED = "denied"  # by either end: no trusted certificate, or a failed login
     UNREACHABLE = "unreachable"
     UNRESOLVED = "unresolved"
 
 
 class EndpointFacts(NamedTuple):
-    """An address, what its name resolves to, what answers there, and what that tells of itself."""
+    """An address, the addresses that its name resolves to, and the response from there."""
 
     host: str
     port: int
     addresses: Sequence[str] = ()
     speaks: Speaks = Speaks.UNREACHABLE
-    reason: str = ""  # of the operating system, where it was not reached
+    reason: str = ""  # of the operating system, if the address was not reached
     versions: Mapping[int, tuple[int, int]] = {}
     cluster_id: str | None = None
-    certificate: bytes = b""  # that it shows (DER), if it speaks TLS
+    certificate: bytes = b""  # of the other end (DER), if it speaks TLS
 
     @property
     def name(self) -> str:
@@ -38,19 +38,19 @@ class EndpointFacts(NamedTuple):
 
 
 class AdvertisedFacts(NamedTuple):
-    """A node as others are told to reach it, tried; None for what was not found out."""
+    """The result of an attempt to connect to the advertised address of a node."""
 
     node_id: int
     endpoint: EndpointFacts
-    is_asked_locally: bool  # whether the doctor itself came over a loopback address
-    is_itself: bool | None = None  # whether it is this node that answers there
+    is_asked_locally: bool  # True if the bootstrap addresses are loopback addresses
+    is_itself: bool | None = None  # True if this node answers there; None if unknown
 
 
 class ListenerFacts(NamedTuple):
-    """A listener of a configuration on this machine; `is_node_running` by the lock of its log directory."""
+    """A listener of a configuration on this machine; `is_node_running` if the log directory is locked."""
 
     name: str
     security_protocol: str
     endpoint: EndpointFacts
     is_node_running: bool
-    is_own_address: bool = True  # whether this machine has the address
+    is_own_address: bool = True  # True if this machine has the address

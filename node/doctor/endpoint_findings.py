@@ -1,4 +1,4 @@
-"""Listeners and advertised addresses: what is wrong with each."""
+"""Judges listeners and advertised addresses."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -10,7 +10,7 @@ from ottla.node.settings.listener_settings import is_loopback
 def of_bootstrap(
     endpoints: Iterable[EndpointFacts], down: Iterable[tuple[str, int]] = ()
 ) -> Iterator[Finding]:
-    """The addresses that were given, but for those of brokers that are down and told as such."""
+    """Yield the problems of the bootstrap addresses, except of brokers that are reported as down anyway."""
     down = list(down)
     for one in endpoints:
         sentence = _trouble(one)
@@ -19,7 +19,7 @@ def of_bootstrap(
 
 
 def of_listeners(listeners: Iterable[ListenerFacts]) -> Iterator[Finding]:
-    """The listeners of a configuration: of a node that runs they answer, else they are free."""
+    """Yield the problems of configured listeners: they must answer if the node runs, or else be free."""
     for one in listeners:
         name, at = f"The listener {one.name}", one.endpoint
         if not one.is_own_address:
@@ -27,7 +27,7 @@ def of_listeners(listeners: Iterable[ListenerFacts]) -> Iterator[Finding]:
                 "listener", f"{name} cannot be opened: this machine does not have the address {at.host}."
             )
         elif one.is_node_running:
-            # A TLS listener is well when TLS answers.
+            # For a TLS listener, an answer in TLS is enough.
             wanted = Speaks.TLS if one.security_protocol in ("SSL", "SASL_SSL") else Speaks.KAFKA
             sentence = None if at.speaks is wanted else _trouble(at)
             if sentence is not None:
@@ -35,16 +35,16 @@ def of_listeners(listeners: Iterable[ListenerFacts]) -> Iterator[Finding]:
         elif at.speaks not in (Speaks.REFUSED, Speaks.UNREACHABLE, Speaks.UNRESOLVED):
             yield problem(
                 "listener",
-                f"{name} cannot be opened: another process uses port {at.port}, which speaks "
-                f"{at.speaks.value}; stop it or choose another port.",
+                f"{name} cannot be opened: another process, which speaks {at.speaks.value}, uses port "
+                f"{at.port}; stop it or choose another port.",
             )
 
 
 def of_advertised(nodes: Iterable[AdvertisedFacts]) -> Iterator[Finding]:
-    """What clients are told to connect to."""
+    """Yield the problems of the addresses that nodes advertise to clients."""
     known: dict[str, int] = {}
     ordered = sorted(nodes)
-    # A cluster that is on this machine as a whole, as on a laptop, is meant for it alone.
+    # A cluster that runs entirely on this machine, such as a laptop, is meant for local clients only.
     is_of_this_machine = all(_are_loopback(one.endpoint.addresses) for one in ordered)
     for one in ordered:
         at = one.endpoint
@@ -75,7 +75,7 @@ def of_advertised(nodes: Iterable[AdvertisedFacts]) -> Iterator[Finding]:
 
 
 def _trouble(at: EndpointFacts) -> str | None:
-    """What is wrong with an address at which Kafka's protocol was expected; None if it answered so."""
+    """Return the problem of an address that should speak Kafka's protocol; None if it does."""
     match at.speaks:
         case Speaks.KAFKA:
             return None
@@ -109,7 +109,7 @@ def _trouble(at: EndpointFacts) -> str | None:
 
 
 def _is_at(one: EndpointFacts, host: str, port: int) -> bool:
-    """Return whether this is the address that a broker advertises, by name or on this machine."""
+    """Return True if this is the address that a broker advertises, by name or on this machine."""
     names = {one.host, *one.addresses}
     return one.port == port and (host in names or (is_loopback(host) and _are_loopback(one.addresses)))
 

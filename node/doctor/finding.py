@@ -1,21 +1,23 @@
-"""What the doctor finds: how bad it is, what it is about, and one sentence that says what to do."""
+"""A finding of the doctor: its severity, its subject, and a sentence with the problem and its remedy."""
 
 from collections.abc import Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
-_NAMED: Final = 5  # of a sentence
+_NAMED: Final = 5  # the names in one sentence
 
 
 class Severity(Enum):
-    """PROBLEM is what does not work, or soon will not; NOTE is what may be meant so."""
+    """PROBLEM: something does not work, or soon will not. NOTE: something may be intended."""
 
     PROBLEM = "problem"
     NOTE = "note"
 
 
 class Finding(NamedTuple):
-    """`subject` is one of listener, address, broker, quorum, partition, disk, log, clock, version, limit,
+    """A sentence about a subject.
+
+    The subject is one of listener, address, broker, quorum, partition, disk, log, clock, version, limit,
     setting, certificate, file, access and share group.
     """
 
@@ -25,17 +27,17 @@ class Finding(NamedTuple):
 
 
 def by_severity(found: Sequence[Finding]) -> list[Finding]:
-    """Return the findings with all problems before the notes, in the order in which they were found."""
+    """Return the findings with all problems before the notes, each in their order."""
     return sorted(found, key=lambda one: one.severity is not Severity.PROBLEM)
 
 
 def as_record(one: Finding) -> dict[str, str]:
-    """Return a finding as the command line and the REST API tell it."""
+    """Return a finding as the command line and the REST API show it."""
     return {"severity": one.severity.value, "subject": one.subject, "message": one.sentence}
 
 
 def named(what: Sequence[object], *, total: int | None = None, separator: str = ", ") -> str:
-    """The first of them, and how many more there are of `total`, which is all that are given."""
+    """Return the first few names, and the number of the others, as text; by default `total` counts `what`."""
     first = what[:_NAMED]
     more = (len(what) if total is None else total) - len(first)
     return separator.join(map(str, first)) + (f" and {more} more" if more > 0 else "")

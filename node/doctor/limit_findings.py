@@ -1,24 +1,27 @@
-"""Open files: a partition has three, a connection one; a node that can open no more takes nobody in."""
+"""Judges the limit of open files: a partition needs three, a connection one.
+
+A node at its limit rejects connections.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from ottla.node.doctor.finding import Finding, problem
 
-LEAST_LIMIT: Final = 4_096  # some hundred partitions and clients
+LEAST_LIMIT: Final = 4_096  # for some hundred partitions and clients
 MOST_SHARE: Final = 0.8
 
 
 class LimitFacts(NamedTuple):
-    """How many files a process may open, and has open (None: it does not run)."""
+    """The number of files that a process may open, and has open (None: it does not run)."""
 
-    name: str  # The node 1
+    name: str  # such as "Node 1"
     limit: int
     open_files: int | None
 
 
 def of_limits(limits: Iterable[LimitFacts]) -> Iterator[Finding]:
-    """Limits that are low, or nearly reached."""
+    """Yield a problem for each limit that is low or nearly reached."""
     for one in limits:
         if one.open_files is not None and one.open_files > one.limit * MOST_SHARE:
             yield problem(

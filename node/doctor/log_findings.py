@@ -1,4 +1,4 @@
-"""Logs that a node cannot clean, which grow, and files of logs that are damaged."""
+"""Finds compacted logs that a node cannot clean, which therefore grow, and damaged log files."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -7,15 +7,15 @@ from ottla.node.doctor.finding import Finding, named, problem
 
 
 class UncleanableFacts(NamedTuple):
-    """The compacted logs that a node has set apart: the first of them with the reason, and how many."""
+    """The compacted logs that a node cannot clean: the first of them with reasons, and their number."""
 
     node_id: int
-    logs: Sequence[tuple[str, str]]  # orders-0, and why
+    logs: Sequence[tuple[str, str]]  # such as orders-0, with the reason
     total: int
 
 
 class DamagedFacts(NamedTuple):
-    """The damaged files of a node's logs: the first of them with the reason, and how many."""
+    """The damaged log files of a node: the first of them with reasons, and their number."""
 
     node_id: int
     files: Sequence[tuple[str, str]]  # the path with position and offset, and why it is not repaired
@@ -23,7 +23,7 @@ class DamagedFacts(NamedTuple):
 
 
 def of_damaged(facts: Iterable[DamagedFacts]) -> Iterator[Finding]:
-    """A finding for each node that has some."""
+    """Yield a problem for each node with damaged log files."""
     for one in facts:
         if one.total:
             files = [f"{file} ({reason.rstrip('.')})" for file, reason in one.files]
@@ -39,7 +39,7 @@ def of_damaged(facts: Iterable[DamagedFacts]) -> Iterator[Finding]:
 
 
 def of_uncleanable(facts: Iterable[UncleanableFacts]) -> Iterator[Finding]:
-    """A finding for each node that has some."""
+    """Yield a problem for each node with logs that it cannot clean."""
     for one in facts:
         if one.total:
             logs = [f"{log} ({reason.rstrip('.')})" for log, reason in one.logs]

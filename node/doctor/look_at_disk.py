@@ -1,4 +1,4 @@
-"""A log directory is looked at, and a sync measured in a file that has no name: nothing stays of it."""
+"""Examines a log directory, and measures a sync in an unnamed file, so that nothing is left behind."""
 
 import errno
 import fcntl
@@ -15,13 +15,13 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.node.doctor.disk_findings import DiskFacts
 
-SYNCS: Final = 5  # the median of so many
+SYNCS: Final = 5  # the result is their median
 SYNC_BYTES: Final = 4096
 _MAX_PID_BYTES: Final = 20
 
 
 def look_at_disk(directory: Path) -> DiskFacts:
-    """What is found there. Blocks."""
+    """Return the facts about a log directory. Blocks."""
     facts = DiskFacts(str(directory), user=_name_of(os.geteuid()))
     try:
         status = directory.stat()
@@ -39,7 +39,7 @@ def look_at_disk(directory: Path) -> DiskFacts:
         owner=_name_of(status.st_uid),
         total_bytes=volume.f_blocks * volume.f_frsize,
         usable_bytes=volume.f_bavail * volume.f_frsize,
-        free_inodes=volume.f_favail if volume.f_files else None,  # some file systems count none
+        free_inodes=volume.f_favail if volume.f_files else None,  # some file systems do not count inodes
     )
     facts = facts._replace(locked_by=_holder(directory))
     try:
@@ -54,7 +54,7 @@ def look_at_disk(directory: Path) -> DiskFacts:
         try:
             facts = facts._replace(sync_ms=_sync_ms(directory))
         except OSError as error:
-            # A file without a name is not to be had everywhere; whether one can be written shows another way.
+            # Not every file system has unnamed files; other facts show if the directory is writable.
             if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
                 facts = facts._replace(error=error.strerror)
     return facts
@@ -75,7 +75,7 @@ def _sync_ms(directory: Path) -> float:
 
 
 def _holder(directory: Path) -> str | None:
-    """Who holds the lock, if somebody does. It is tried shared, and given back at once."""
+    """Return the process that holds the lock, if any; the test takes a shared lock for a moment."""
     try:
         fd = os.open(directory / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

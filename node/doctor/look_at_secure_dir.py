@@ -1,4 +1,4 @@
-"""The directory of keys and certificates of a secured node is looked at (door)."""
+"""Examines the directory of keys and certificates of a secured node (door)."""
 
 import os
 import ssl
@@ -16,11 +16,11 @@ from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.secure_settings import SecureFiles
 from ottla.node.tls.pem_store import MAX_STORE_BYTES, certificates_in
 
-MAX_CERTIFICATES: Final = 100  # of nodes; a directory may be that of a whole cluster
+MAX_CERTIFICATES: Final = 100  # of nodes; a directory may have those of a whole cluster
 
 
 def look_at_secure_dir(config: BrokerConfig) -> SecureDirectory | None:
-    """Return what is found of the directory of a secured node, None for another node. Blocks."""
+    """Return the facts about the directory of a secured node, None for another node. Blocks."""
     files = config.secure_files
     if files is None:
         return None
@@ -29,7 +29,7 @@ def look_at_secure_dir(config: BrokerConfig) -> SecureDirectory | None:
     try:
         found = files.directory.stat()
         names = sorted(os.listdir(files.directory))
-        files.authority.exists()  # raises where the names may be read and the files may not
+        files.authority.exists()  # raises OSError if only the names may be read
     except FileNotFoundError:
         return SecureDirectory(path, None, data=begun_in)
     except OSError as error:
@@ -60,7 +60,7 @@ def look_at_secure_dir(config: BrokerConfig) -> SecureDirectory | None:
 
 
 def keystore_to_be_made(config: BrokerConfig) -> str:
-    """Return the keystore that the first start of this node is to make; "" where it is there, or given."""
+    """Return the keystore that the first start of this node will make, "" if it makes none."""
     files = config.secure_files
     if files is None or _exists(files.authority) or _exists(files.node(config.node_id)):
         return ""
@@ -71,7 +71,7 @@ def keystore_to_be_made(config: BrokerConfig) -> str:
 
 
 def _exists(path: Path) -> bool:
-    """Return whether a file is there; False where that may not be looked at."""
+    """Return True if a file exists; False also without permission to look."""
     try:
         return path.exists()
     except OSError:
@@ -79,7 +79,7 @@ def _exists(path: Path) -> bool:
 
 
 def _secrets(files: SecureFiles, others: list[Path]) -> list[SecretFile]:
-    """Return the files that are for the user of the node, but for keys that listeners show."""
+    """Return the files that only the user of the node may read, except the keystores of listeners."""
     held = {
         files.authority_key: "the private key of the authority",
         files.cluster_secret: "the secret of the nodes",
@@ -101,10 +101,10 @@ def _first(ends: list[datetime]) -> datetime:
 
 
 def _certificates(path: Path, chosen: Callable[[list[datetime]], datetime]) -> CertificateFile:
-    """Return until when the certificates of a file are valid: `chosen` of all."""
+    """Return the end of validity of the certificates in a file; `chosen` selects one of several ends."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            return CertificateFile(str(path), error="it is no file")
+            return CertificateFile(str(path), error="it is not a file")
         with path.open("rb") as file:
             pem = file.read(MAX_STORE_BYTES)
         found = certificates_in(pem, str(path))

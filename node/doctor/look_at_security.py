@@ -1,4 +1,4 @@
-"""The certificates of a configuration are read as the node would, and the modes of files with secrets."""
+"""Reads the certificates of a configuration, as the node would, and the modes of files with secrets."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -21,9 +21,9 @@ ADVERTISED: Final = "advertised.listeners"
 
 
 def look_at_tls(config: BrokerConfig, now: datetime, not_yet: str = "") -> list[TlsFacts]:
-    """Return what is found of each listener with TLS, but for those with a keystore that is `not_yet` there.
+    """Return the facts about each listener with TLS. Blocks.
 
-    Blocks.
+    Listeners with the keystore `not_yet`, which the node has still to make, are left out.
     """
     node = OwnNode(config.node_id, own_hosts(config))
     advertised = {one.name: [one.host] for one in config.advertised_listeners}
@@ -41,7 +41,7 @@ def look_at_tls(config: BrokerConfig, now: datetime, not_yet: str = "") -> list[
 
 
 def _hosts_of_rest(config: BrokerConfig) -> tuple[list[str], str]:
-    """Return the hosts by which settings say that clients reach the REST API over TLS, and which does."""
+    """Return the hosts by which clients reach the REST API over TLS, and the setting that names them."""
     told = config.ottla_rest_advertised_listener
     if told is not None:
         return ([told.host] if told.is_secure else []), ADVERTISED_REST_LISTENER
@@ -50,7 +50,7 @@ def _hosts_of_rest(config: BrokerConfig) -> tuple[list[str], str]:
 
 
 def look_at_trust(config: BrokerConfig) -> list[str]:
-    """Return why files of authorities of OAuth providers cannot be used, a sentence each. Blocks."""
+    """Return a sentence for each unusable truststore of an OAuth provider. Blocks."""
     tokens = [one.tokens for sasl in config.listener_sasl.values() for one in sasl.mechanisms.values()]
     found: list[str] = []
     for place in dict.fromkeys(
@@ -73,7 +73,7 @@ def _of_listener(
     hosts: Sequence[str],
     setting: str,
 ) -> TlsFacts:
-    """Return what is found of the certificate of one listener, which clients reach by these `hosts`."""
+    """Return the facts about the certificate of one listener, which clients reach by these `hosts`."""
     facts = TlsFacts(security.listener)
     try:
         built = build_tls(security)
@@ -92,7 +92,7 @@ def _of_listener(
 
 
 def look_at_files(config: BrokerConfig, written: Sequence[Path]) -> list[FileFacts]:
-    """Return the modes of key stores, and of `written`, the files with settings. Blocks."""
+    """Return the modes of the keystores, and of `written`, the files of the settings. Blocks."""
     held: dict[str, str] = {}
     of_rest = [] if config.rest_security is None else [config.rest_security]
     for security in (*config.listener_security.values(), *of_rest):
@@ -109,5 +109,5 @@ def look_at_files(config: BrokerConfig, written: Sequence[Path]) -> list[FileFac
         try:
             found.append(FileFacts(path, holds, Path(path).stat().st_mode & 0o777))
         except OSError:
-            continue  # what cannot be read is told where it is read
+            continue  # an unreadable file is reported by its reader
     return found

@@ -1,4 +1,4 @@
-"""Partitions that cannot be written to or read, and those that one more failure would make so."""
+"""Finds partitions that cannot be read or written, and those that one more failure would make so."""
 
 from collections.abc import Collection, Iterable, Iterator
 
@@ -8,9 +8,9 @@ from ottla.node.doctor.finding import Finding, named, note, problem
 
 
 def of_partitions(health: Health | None, down: Collection[int] = ()) -> Iterator[Finding]:
-    """A finding for each kind of trouble; none where nobody could be asked (None).
+    """Yield a finding for each kind of problem; none if the health is unknown (None).
 
-    What a partition lacks on brokers that are down is told with these.
+    The effects of brokers that are `down` are reported in the finding about these brokers.
     """
     if health is None:
         return
@@ -43,6 +43,6 @@ def of_partitions(health: Health | None, down: Collection[int] = ()) -> Iterator
     if health.crowded:
         yield note(
             "partition",
-            f"Replicas share a rack, though there are more racks: {named(health.crowded)}. A rack that fails "
-            "takes these replicas together. Move them with `ottla topic reassign`.",
+            f"Replicas share a rack, although there are more racks: {named(health.crowded)}. If the rack "
+            "fails, these replicas fail together. Move them with `ottla topic reassign`.",
         )

@@ -1,4 +1,4 @@
-"""The metadata quorum: a leader, a majority, voters that follow, and one cluster."""
+"""Judges the metadata quorum: a leader, a majority, voters that follow it, and a single cluster."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -7,21 +7,21 @@ from typing import Final, NamedTuple
 from ottla.node.client.quorum_admin import HOW_A_COPY_VOTES, QuorumView
 from ottla.node.doctor.finding import Finding, note, problem
 
-# A voter fetches several times a second; one that was silent for so long is down, hangs or is cut off.
+# A voter fetches several times a second; after this silence it is down, hangs or is cut off.
 SILENT_MS: Final = 10_000
-# Entries of metadata that are behind for longer than a moment.
+# A voter that is this many records behind has not just missed a moment.
 BEHIND_ENTRIES: Final = 10_000
 
 
 class UnlinkedFacts(NamedTuple):
-    """A voter that has no link to other voters: by node, where each is and why, as it tells."""
+    """The missing links of a voter: by node, the other voter's address and the reason, as it reports them."""
 
     node_id: int
     problems: Mapping[int, str]
 
 
 def of_links(facts: Iterable[UnlinkedFacts], down: Collection[int] = ()) -> Iterator[Finding]:
-    """A finding for each missing link, from the end that misses it, but for those to nodes that are down."""
+    """Yield a problem for each missing link, as each end reports it, except links to nodes that are down."""
     for one in facts:
         for node_id, told in one.problems.items():
             if node_id not in down:
@@ -29,16 +29,16 @@ def of_links(facts: Iterable[UnlinkedFacts], down: Collection[int] = ()) -> Iter
 
 
 class QuorumFacts(NamedTuple):
-    """What was told of the quorum, or why nothing was; `cluster_ids` as each address told it."""
+    """The state of the quorum, or the failure to get it."""
 
     view: QuorumView | None
     failure: str | None
-    now_ms: int  # by the clock of the quorum's leader, which is the one its times are of
-    cluster_ids: Mapping[str, str]  # by address
+    now_ms: int  # by the clock of the quorum's leader, like the times in the view
+    cluster_ids: Mapping[str, str]  # that nodes returned, by address
 
 
 def of_quorum(facts: QuorumFacts, down: Collection[int] = ()) -> Iterator[Finding]:
-    """Yield the problems of the quorum, without those that brokers known to be down have caused."""
+    """Yield the problems of the quorum, except those caused by brokers that are reported as down."""
     yield from _of_cluster_ids(facts.cluster_ids)
     view = facts.view
     if view is None:

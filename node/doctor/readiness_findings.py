@@ -1,4 +1,4 @@
-"""A node that runs on this machine and does not serve: what it says that it waits for."""
+"""Finds a node that runs on this machine but is not ready, with the reason that the node gives."""
 
 from collections.abc import Iterator
 
@@ -6,6 +6,6 @@ from ottla.node.doctor.finding import Finding, problem
 
 
 def of_readiness(node_id: int, told: str | None) -> Iterator[Finding]:
-    """The sentence of /readyz; nothing where the node is ready, or nobody could be asked (None)."""
+    """Yield a problem with the sentence of /readyz; None if the node is ready or does not answer."""
     if told is not None:
         yield problem("quorum", f"Node {node_id} is running but not ready: {told}")

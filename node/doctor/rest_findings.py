@@ -1,4 +1,4 @@
-"""Who comes in to the REST APIs of nodes, and by what. Pure."""
+"""Judges which clients the REST APIs of nodes admit. Pure."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -12,16 +12,16 @@ from ottla.node.settings.rest_settings import RestAddress
 
 
 class RestFacts(NamedTuple):
-    """The addresses of the REST API of a node, and how its clients prove who they are."""
+    """The addresses of the REST API of a node, and its methods of authentication."""
 
     node_id: int
     addresses: Sequence[RestAddress]
-    methods: Collection[str]  # of ottla.rest.authentication; without any nobody logs in
+    methods: Collection[str]  # in ottla.rest.authentication; empty if clients need not log in
     has_authorizer: bool
 
 
 def of_rest(nodes: Iterable[RestFacts], *, names_nodes: bool = True) -> Iterator[Finding]:
-    """Judge what other machines reach."""
+    """Yield the problems of REST APIs that other machines reach."""
     for one in nodes:
         where = f"Node {one.node_id}: " if names_nodes else ""
         plaintext = rest_sentence(one.addresses)
@@ -32,11 +32,11 @@ def of_rest(nodes: Iterable[RestFacts], *, names_nodes: bool = True) -> Iterator
             may = (
                 f"may do what ACLs allow {ANONYMOUS}"
                 if one.has_authorizer
-                else "may read and write all topics, and see what this node says of its cluster"
+                else "may read and write all topics, and read the state of the cluster"
             )
             yield note(
                 "access",
-                f"{where}Other machines reach the REST API ({named(reached)}), which asks for no login, so "
-                f"whoever comes in {may}: set {AUTHENTICATION}, or bind it to 127.0.0.1 "
+                f"{where}Other machines reach the REST API ({named(reached)}), which requires no login, so "
+                f"every client {may}: set {AUTHENTICATION}, or bind it to 127.0.0.1 "
                 "(ottla.rest.listeners).",
             )

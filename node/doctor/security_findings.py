@@ -1,4 +1,4 @@
-"""Certificates, files with secrets, who may come in, and who may do what. Pure: the time is an argument."""
+"""Judges certificates, files with secrets, open listeners, users and ACLs. Pure: the time is an argument."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
@@ -19,15 +19,15 @@ _USER: Final = "User:"
 
 
 class TlsFacts(NamedTuple):
-    """The certificate of a listener, as the node of a configuration would show it."""
+    """The certificate of a listener of a configuration."""
 
     listener: str
-    error: str = ""  # why its stores cannot be used
-    problem: str = ""  # why others refuse it
-    warning: str = ""  # that they will soon
+    error: str = ""  # the reason why its stores cannot be used
+    problem: str = ""  # the reason why others reject it
+    warning: str = ""  # the reason why they soon will
     weakness: str = ""
-    distrust: str = ""  # why this node itself would refuse it, if another showed it
-    unnamed: str = ""  # that it does not name hosts by which clients are told to come
+    distrust: str = ""  # the reason why this node would reject it, if another node had it
+    unnamed: str = ""  # the advertised hosts that it does not name, in a sentence
 
 
 class FileFacts(NamedTuple):
@@ -44,28 +44,28 @@ class NodeListeners(NamedTuple):
     node_id: int
     listeners: Sequence[Listener]
     has_authorizer: bool
-    anonymous_ways: Sequence[str] = ()  # by which super users come in without a login
+    anonymous_ways: Sequence[str] = ()  # listeners at which a client without a login is a super user
 
 
 class RefusedFacts(NamedTuple):
-    """Certificates that a node has refused, and whether it has ACLs without an authorizer."""
+    """The certificates that a node has rejected, and the number of ACLs that it does not apply."""
 
     node_id: int
     certificates: Sequence[tuple[str, str]]  # listener and reason
-    unjudged_acls: int
+    unjudged_acls: int  # 0 with an authorizer
 
 
 class AccessFacts(NamedTuple):
-    """The rights and users of a cluster with an authorizer."""
+    """The permissions and users of a cluster with an authorizer."""
 
     super_users: Collection[str]  # as `User:NAME`
-    allows_everyone: bool  # where there is no ACL
-    principals: Collection[str]  # that ACLs name
-    users: Collection[str]  # of SCRAM, by name
+    allows_everyone: bool  # to resources without an ACL
+    principals: Collection[str]  # in ACLs
+    users: Collection[str]  # the names of SCRAM users
 
 
 def of_tls(facts: Iterable[TlsFacts]) -> Iterator[Finding]:
-    """Judge the certificates of a node on its own machine."""
+    """Yield the problems of a configuration's certificates."""
     for one in facts:
         if one.error:
             yield problem("certificate", one.error)
@@ -81,19 +81,19 @@ def of_tls(facts: Iterable[TlsFacts]) -> Iterator[Finding]:
             yield problem(
                 "certificate",
                 f"The truststore of the listener {one.listener} does not fit its own certificate "
-                f"({one.distrust}), so other nodes with this truststore refuse it: add the authority that "
-                "has signed the certificate in ssl.keystore.location to ssl.truststore.location.",
+                f"({one.distrust}), so other nodes with this truststore reject it: add the authority that "
+                "signed the certificate in ssl.keystore.location to ssl.truststore.location.",
             )
 
 
 def of_trust(problems: Iterable[str]) -> Iterator[Finding]:
-    """Tell why the hosts of OAuth providers cannot be trusted."""
+    """Yield the problems of the truststores for OAuth providers."""
     for one in problems:
         yield problem("certificate", one)
 
 
 def of_files(facts: Iterable[FileFacts]) -> Iterator[Finding]:
-    """Judge the modes of files with secrets."""
+    """Yield a problem for each file with secrets that every user can access."""
     for one in facts:
         if one.mode & 0o007:
             yield problem(
@@ -104,7 +104,7 @@ def of_files(facts: Iterable[FileFacts]) -> Iterator[Finding]:
 
 
 def of_listeners(nodes: Iterable[NodeListeners], *, names_nodes: bool = True) -> Iterator[Finding]:
-    """Judge what other machines reach."""
+    """Yield the problems of listeners that other machines reach."""
     for one in nodes:
         where = f"Node {one.node_id}: " if names_nodes else ""
         sentence = plaintext_sentence(one.listeners)
@@ -118,13 +118,13 @@ def of_listeners(nodes: Iterable[NodeListeners], *, names_nodes: bool = True) ->
             yield note(
                 "access",
                 f"{where}Other machines reach {named([listener.name for listener in reached])}, and there "
-                "is no authorizer, so whoever comes in may use all topics and groups: set "
+                "is no authorizer, so every client may use all topics and groups: set "
                 "authorizer.class.name.",
             )
 
 
 def of_certificates(endpoints: Iterable[EndpointFacts], now: datetime) -> Iterator[Finding]:
-    """Judge the certificates that the addresses of a cluster show."""
+    """Yield the problems of the certificates at the addresses of a cluster."""
     for at in endpoints:
         if not at.certificate:
             continue
@@ -148,12 +148,12 @@ def of_certificates(endpoints: Iterable[EndpointFacts], now: datetime) -> Iterat
             yield problem(
                 "certificate", f"The certificate of {at.name} expires on {until:%Y-%m-%d}: renew it."
             )
-        # Where the doctor came in by TLS, it has checked the name, or was told not to.
+        # If the doctor itself connected over TLS, it has checked the name already, or is set not to.
         if at.speaks is Speaks.TLS and not is_named(names, -1, [at.host]):
             said = named(sorted(names)) or "no host"
             yield problem(
                 "certificate",
-                f"The certificate of {at.name} was issued for {said}, so clients that check names refuse it: "
+                f"The certificate of {at.name} was issued for {said}, so clients that check names reject it: "
                 f"issue one for {at.host}, or correct advertised.listeners.",
             )
         if weak:
@@ -161,20 +161,20 @@ def of_certificates(endpoints: Iterable[EndpointFacts], now: datetime) -> Iterat
 
 
 def of_refused(nodes: Iterable[RefusedFacts]) -> Iterator[Finding]:
-    """Judge what nodes keep although their files say otherwise, and ACLs by which they judge nobody."""
+    """Yield the new certificates that nodes have rejected, and the nodes that have ACLs but no authorizer."""
     for one in nodes:
         for listener, reason in one.certificates:
             yield problem(
                 "certificate",
                 f"The listener {listener} of node {one.node_id} keeps its old certificate, because the new "
-                f"one is refused: {reason}",
+                f"one was rejected: {reason}",
             )
         if one.unjudged_acls:
             yield problem("access", f"Node {one.node_id}: {unjudged_acls_sentence(one.unjudged_acls)}")
 
 
 def of_access(facts: AccessFacts | None) -> Iterator[Finding]:
-    """Find users who may do nothing, and ACLs that may be nobody's."""
+    """Yield the users without permissions, and the ACLs that may belong to no user."""
     if facts is None:
         return
     users = {f"{_USER}{one}" for one in facts.users}
@@ -190,7 +190,7 @@ def of_access(facts: AccessFacts | None) -> Iterator[Finding]:
     strange = sorted(
         one
         for one in set(facts.principals) - users - set(facts.super_users) - {EVERYBODY, ANONYMOUS}
-        if "=" not in one  # a name of a certificate
+        if "=" not in one  # the distinguished name of a certificate
     )
     if strange:
         yield note(

@@ -1,5 +1,6 @@
-"""Share groups whose oldest record is retried, held, or waits for its dead letter, so that the start offset
-does not move; and groups whose dead letters are lost.
+"""Finds share groups whose start offset does not move, and share groups whose dead letters are lost.
+
+The start offset stays while the oldest record is retried, is held by a member, or waits for its dead letter.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,33 +14,33 @@ from ottla.node.doctor.finding import Finding, named, note, problem
 from ottla.node.share.record_state import SET_ASIDE, RecordState
 from ottla.node.wire.messages.describe_share_partitions import InFlightRange, InFlightState
 
-# A record that fails at once reaches its limit in no time, and one whose lock ends each time within minutes.
+# A record that fails at once reaches its delivery limit soon, and one whose locks expire within minutes.
 RETRIED_MS: Final = 60_000
 LEAST_DELIVERIES: Final = 2
-# Work that lasts longer than this is rare, and holds up the memory of all that is done behind it.
+# Work that lasts longer is rare, and the node must remember all records finished behind this one.
 HELD_MS: Final = 600_000
-# A dead letter takes milliseconds; five attempts at one take some 15 seconds, or longer where nobody answers.
+# A dead letter takes milliseconds; five attempts take some 15 seconds, or more if a node does not answer.
 UNWRITTEN_MS: Final = 60_000
-# Letters that were lost stay lost; what was wrong then may have been mended, as no letter was due since.
+# An older loss is only a note: no letter was due since, so the cause may have been removed.
 OLD_MS: Final = 3_600_000
 
 _UNREACHED: Final = (
     "does not answer, has no leader, or has too few replicas in sync: see `ottla topic describe {topic}`"
 )
-_TOO_LARGE: Final = "takes no batch as large as one dead letter: raise its max.message.bytes"
-# What is wrong with the topic of dead letters, by the error of the last attempt.
+_TOO_LARGE: Final = "accepts no batch as large as one dead letter: raise its max.message.bytes"
+# The problem of the dead letter topic, by the error of the last attempt.
 _REASONS: Final = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "is missing, and the nodes may not create it: create it with "
-    "errors.deadletterqueue.group.enable=true, or let them "
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "does not exist, and the nodes may not create it: create it "
+    "with errors.deadletterqueue.group.enable=true, or allow nodes to do so "
     "(errors.deadletterqueue.auto.create.topics.enable)",
     ErrorCode.UNKNOWN_TOPIC_ID: "was deleted",
-    ErrorCode.INVALID_CONFIG: "may not have them: it needs errors.deadletterqueue.group.enable=true and a "
-    "name that begins with errors.deadletterqueue.topic.name.prefix",
+    ErrorCode.INVALID_CONFIG: "is not enabled for them: it needs errors.deadletterqueue.group.enable=true "
+    "and a name that begins with errors.deadletterqueue.topic.name.prefix",
     ErrorCode.MESSAGE_TOO_LARGE: _TOO_LARGE,
     ErrorCode.RECORD_LIST_TOO_LARGE: _TOO_LARGE,
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "does not let the node that writes the letters "
-    "write to it: check the ACLs of the topic",
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "is led by a node that refuses the node that writes the letters: "
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "does not allow the node that sends the letters "
+    "to write: check the ACLs of the topic",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "is led by a node that rejects the node that sends the letters: "
     "compare their cluster.secret, certificates and logins",
     **dict.fromkeys(
         (
@@ -55,7 +56,7 @@ _REASONS: Final = {
         _UNREACHED,
     ),
 }
-# The state of the group cannot be written, without which no letter is sent.
+# The state of the group must be written before a letter is, and cannot be.
 _OF_COORDINATOR: Final = frozenset(
     {
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -66,28 +67,28 @@ _OF_COORDINATOR: Final = frozenset(
 
 
 class ShareFacts(NamedTuple):
-    """The state of a share group in one partition, as the partition's leader tells it."""
+    """The state of a share group in one partition, from the partition's leader."""
 
     group_id: str
     partition: TopicPartition
     state: InFlightState
-    letter_topic: str | None = None  # where its dead letters go, if the group says so to whoever asks
+    letter_topic: str | None = None  # None if the group has none, or this client may not read it
 
 
 def of_unobeyed_letters(groups: Sequence[str], share_version: int) -> Iterator[Finding]:
-    """Name groups whose settings ask for dead letters, in a cluster that has none at this share.version."""
+    """Yield a problem for groups that want dead letters, if this share.version does not have them."""
     if groups and share_version < DEAD_LETTERS_SINCE:
         yield problem(
             "share group",
-            f"The share groups {named([escape_controls(one) for one in groups])} are to have dead letters, "
-            f"but share.version is {share_version}, below {DEAD_LETTERS_SINCE}: records that they reject or "
-            "fail to process are archived without a dead letter. Once all nodes are upgraded, raise it by "
+            f"The share groups {named([escape_controls(one) for one in groups])} are set to have dead "
+            f"letters, but share.version is {share_version}, below {DEAD_LETTERS_SINCE}: records that they "
+            "reject or fail to process are archived without a dead letter. Once all nodes are upgraded, run "
             f"`kafka-features upgrade --feature share.version={DEAD_LETTERS_SINCE}`.",
         )
 
 
 def of_share_groups(facts: Iterable[ShareFacts], *, retried_ms: int | None = None) -> Iterator[Finding]:
-    """Name each group once for what is retried, and once for what is held; `retried_ms` is for how long."""
+    """Yield one finding per group and kind of trouble; retries count after `retried_ms`."""
     least_ms = RETRIED_MS if retried_ms is None else retried_ms
     retried: dict[str, list[str]] = {}
     held: dict[str, list[str]] = {}
@@ -103,7 +104,7 @@ def of_share_groups(facts: Iterable[ShareFacts], *, retried_ms: int | None = Non
         if state.letter_failure and not state.letters_go_on:
             lost.setdefault((group_id, reason), []).append((str(partition), state.letter_failure_ms))
         if oldest is None or oldest.state == RecordState.WAITING:
-            continue  # the group has a back-off, or the topic a delay: nobody is to have it now
+            continue  # the group has a back-off, or the topic a delay: no member gets it now
         if oldest.delivery_count >= LEAST_DELIVERIES and state.stalled_ms >= least_ms:
             retried.setdefault(group_id, []).append(_words(partition, oldest, state))
         elif oldest.member_id is not None and state.stalled_ms >= HELD_MS:
@@ -128,20 +129,20 @@ def of_share_groups(facts: Iterable[ShareFacts], *, retried_ms: int | None = Non
     for group_id, places in sorted(retried.items()):
         yield problem(
             "share group",
-            f"Share group {escape_controls(group_id)} tries the same record again and again, and its start "
-            f"offset does not move: {named(places, separator='; ')}. Look at the record with `ottla consume "
-            "TOPIC -p PARTITION -o OFFSET -n 1`, then have a worker reject it, or fix the worker.",
+            f"Share group {escape_controls(group_id)} retries the same record, and its start offset does not "
+            f"move: {named(places, separator='; ')}. Read the record with `ottla consume TOPIC -p PARTITION "
+            "-o OFFSET -n 1`, then fix the members, or let one of them reject it.",
         )
     for group_id, places in sorted(held.items()):
         yield note(
             "share group",
-            f"A member of share group {escape_controls(group_id)} has held the same record for long, and "
-            f"renews its lock: {named(places, separator='; ')}. Other members get the records behind it.",
+            f"A member of share group {escape_controls(group_id)} has held the same record for a long time, "
+            f"and renews its lock: {named(places, separator='; ')}. Other members get the records after it.",
         )
 
 
 def _ago(ms: int) -> str:
-    """Return how long ago something was; nothing where that was not told."""
+    """Return the age of an event in words; empty if unknown (-1)."""
     if ms < 0:
         return ""
     if ms >= OLD_MS:
@@ -151,7 +152,7 @@ def _ago(ms: int) -> str:
 
 def _why_not_written(error_code: int, group_id: str, topic: str | None) -> str:
     if not error_code:
-        return "the log of the leader may say why"
+        return "the log of the leader's node may say why"
     try:
         code = ErrorCode(error_code)
     except ValueError:
@@ -159,11 +160,11 @@ def _why_not_written(error_code: int, group_id: str, topic: str | None) -> str:
     if code in _OF_COORDINATOR:
         return f"its share coordinator does not write its state ({code.name}); see __share_group_state"
     if code is ErrorCode.NOT_CONTROLLER:
-        return f"the controller gives nodes no producer id, or does not create the topic ({code.name})"
+        return f"the controller assigns no producer id, or does not create the topic ({code.name})"
     place = "TOPIC" if topic is None else escape_controls(topic)
     told = f"`ottla group config {escape_controls(group_id)}` names it" if topic is None else place
-    what = _REASONS.get(code, "refuses them").format(topic=place)
-    return f"the topic for dead letters ({told}) {what} ({code.name})"
+    what = _REASONS.get(code, "rejects them").format(topic=place)
+    return f"the dead letter topic ({told}) {what} ({code.name})"
 
 
 def _words(partition: TopicPartition, oldest: InFlightRange, state: InFlightState) -> str:
@@ -171,5 +172,5 @@ def _words(partition: TopicPartition, oldest: InFlightRange, state: InFlightStat
     holder = "" if oldest.member_id is None else f", now by {escape_controls(oldest.member_id)}"
     return (
         f"offset {oldest.first_offset} of {partition}, delivered {times} of at most "
-        f"{state.delivery_count_limit}{holder}, is the oldest since {state.stalled_ms // 1000} s"
+        f"{state.delivery_count_limit}{holder}, has been the oldest for {state.stalled_ms // 1000} s"
     )

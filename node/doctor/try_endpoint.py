@@ -1,7 +1,7 @@
-"""An address is resolved, connected to, and asked for its versions: the oldest question of the protocol.
+"""Resolves an address, connects to it, and sends ApiVersions 0, the oldest request that every broker answers.
 
-Whatever answers is told apart by its first bytes. What stays silent is asked over TLS and HTTP, too, each on
-a connection of its own.
+The first bytes of the response show the protocol. If there is no response, TLS and HTTP are tried, too, each
+over a new connection.
 """
 
 import asyncio
@@ -17,18 +17,18 @@ from ottla.node.secure_client.dial_refusals import handshake_cut, tls_refusal
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 
-# ApiVersions, version 0, correlation id 1, from "ottla-doctor": no body, so it is the same for any server.
+# ApiVersions, version 0, correlation id 1, from "ottla-doctor", without a body.
 _BODY: Final = b"\x00\x12\x00\x00\x00\x00\x00\x01\x00\x0cottla-doctor"
 QUESTION: Final = len(_BODY).to_bytes(4, "big") + _BODY
-MAX_ANSWER_BYTES: Final = 64 * 1024  # ApiVersions has some 600
-FIRST_BYTES: Final = 8  # of an answer: its size and the correlation id; or of TLS or HTTP
+MAX_ANSWER_BYTES: Final = 64 * 1024  # a response to ApiVersions has some 600
+FIRST_BYTES: Final = 8  # of a response: its size and correlation id, or the beginning of TLS or HTTP
 _TLS_RECORDS: Final = (b"\x15\x03", b"\x16\x03")  # alert, handshake
 
 
 async def try_endpoint(
     host: str, port: int, *, timeout_s: float, tls: ssl.SSLContext | None = None
 ) -> EndpointFacts:
-    """Return the facts found at this address, by TLS if there is a context for it. Raises nothing."""
+    """Return the facts about an address, over TLS if `tls` is given. Raises nothing."""
     loop = asyncio.get_running_loop()
     facts = EndpointFacts(host, port)
     try:
@@ -66,7 +66,7 @@ async def try_endpoint(
 
 
 async def try_certificate(host: str, port: int, *, timeout_s: float) -> EndpointFacts:
-    """Return the certificate that is shown at an address, whosever it is. Raises nothing."""
+    """Return an address with its certificate, which is not verified. Raises nothing."""
     facts = EndpointFacts(host, port)
     shown = await _shown_by_tls(host, port, timeout_s)
     return facts if shown is None else facts._replace(speaks=Speaks.TLS, certificate=shown)
@@ -90,13 +90,13 @@ def judged(facts: EndpointFacts, answer: bytes) -> EndpointFacts:
 
 
 def _is_refusal(answer: bytes) -> bool:
-    """Return whether a CONTROLLER listener of ours answers so to a peer that is no voter."""
+    """Return True if an answer is the one of an Ottla controller listener to a client that is not a voter."""
     if len(answer) != 4 + int.from_bytes(answer[:4], "big"):
         return False
     try:
         read_welcome(answer[4:])
     except KafkaError as error:
-        # An answer that cannot be read raises another code.
+        # An unreadable answer raises another error code.
         return error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     return False
 
@@ -104,9 +104,9 @@ def _is_refusal(answer: bytes) -> bool:
 async def _exchange(
     host: str, port: int, question: bytes, timeout_s: float, tls: ssl.SSLContext | None = None
 ) -> tuple[bytes, bytes]:
-    """Return what comes back, and with TLS the certificate that is shown (DER).
+    """Return the answer to `question`, and with TLS the certificate of the other end (DER).
 
-    That is a whole answer of Kafka's, else the first bytes; nothing if nothing comes.
+    It is a whole response of the Kafka protocol, or the first bytes of anything else, or empty.
     """
     async with asyncio.timeout(timeout_s):
         reader, writer = await asyncio.open_connection(host, port, ssl=tls)
@@ -133,13 +133,13 @@ async def _read(reader: asyncio.StreamReader, count: int) -> bytes:
 
 
 def _certificate_of(writer: asyncio.StreamWriter) -> bytes:
-    """Return the certificate at the other end (DER); nothing without TLS."""
+    """Return the certificate of the other end (DER); empty without TLS."""
     tls: ssl.SSLObject | None = writer.get_extra_info("ssl_object")
     return b"" if tls is None else tls.getpeercert(binary_form=True) or b""
 
 
 async def _shown_by_tls(host: str, port: int, timeout_s: float) -> bytes | None:
-    """Return the certificate that is shown in a TLS handshake, whosever it is; None if nobody speaks TLS."""
+    """Return the unverified certificate of a TLS handshake (DER); None if the address does not speak TLS."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
@@ -149,14 +149,14 @@ async def _shown_by_tls(host: str, port: int, timeout_s: float) -> bytes | None:
         writer.transport.abort()
         return shown
     except ssl.SSLError as error:
-        # An alert is an answer in TLS too, as to a client without a certificate.
+        # An alert also shows that the other end speaks TLS; it may require a client certificate.
         return b"" if "ALERT" in (error.reason or "") else None
     except (OSError, TimeoutError):
         return None
 
 
 async def has_address(host: str) -> bool:
-    """Whether this machine could listen there."""
+    """Return True if this machine can listen at this address."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host or None, 0, flags=socket.AI_PASSIVE)
         with socket.socket(found[0][0], socket.SOCK_STREAM) as probe:

@@ -1,4 +1,4 @@
-"""Versions: what this client and a node have in common, nodes that differ, and old clients."""
+"""Finds nodes that share no API versions with this client or differ from each other, and old clients."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,10 +17,10 @@ class VersionFacts(NamedTuple):
 
 
 class ClientFacts(NamedTuple):
-    """A kind of client that a node has seen: what it calls itself, and whether something was refused to it.
+    """The name and version of a client's software, and the API version of a request that a node rejected.
 
-    `refused` names what it asked in a version that the node does not serve; librdkafka and Java's ask
-    ApiVersions first, so only clients that do not, or are too old or too new, get there.
+    librdkafka and the Java client ask for ApiVersions first, so only clients that do not, or are too old or
+    too new, send requests in a version that the node does not serve.
     """
 
     node_id: int
@@ -28,12 +28,12 @@ class ClientFacts(NamedTuple):
     refused: str | None
 
 
-# What a client cannot do without.
+# The APIs that every client needs.
 NEEDED: Final = ("Metadata", "Produce", "Fetch", "ListOffsets", "FindCoordinator")
 
 
 def of_versions(nodes: Iterable[VersionFacts], ours: Mapping[str, Range]) -> Iterator[Finding]:
-    """APIs of which a node and this client share no version, and nodes that serve other ranges."""
+    """Yield the APIs in which a node and this client share no version, and nodes that differ in versions."""
     nodes = list(nodes)
     for one in nodes:
         for api in NEEDED:
@@ -62,7 +62,7 @@ def of_versions(nodes: Iterable[VersionFacts], ours: Mapping[str, Range]) -> Ite
 
 
 def of_clients(clients: Iterable[ClientFacts]) -> Iterator[Finding]:
-    """Clients to which a node could not answer."""
+    """Yield a problem for each kind of client whose request a node could not answer."""
     for one in sorted(clients, key=lambda one: (one.node_id, one.software)):
         if one.refused is not None:
             yield problem(

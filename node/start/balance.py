@@ -10,7 +10,7 @@ from ottla.node.work.turns import Turn
 
 
 def make_balancer(base: Foundation, parts: QuorumServices) -> Balancer:
-    """Make the balancer of a node; nothing runs yet."""
+    """Make the balancer of a node; it does not run yet."""
     return Balancer(
         node_id=base.config.node_id,
         metadata=parts.metadata,
@@ -23,7 +23,7 @@ def make_balancer(base: Foundation, parts: QuorumServices) -> Balancer:
 
 
 async def _own_sizes(log_manager: LogManager) -> LogDirSizes:
-    """Return what lies in the log directories of this node, in turns with the loop."""
+    """Return the sizes of the log directories and replicas of this node, measured in turns."""
     turn, replicas = Turn(), {}
     for name, log in list(log_manager.logs.items()):
         replicas[name] = log.size_bytes

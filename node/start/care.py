@@ -1,4 +1,4 @@
-"""The care of replicas and of their logs."""
+"""Makes the replication and the maintenance of logs."""
 
 from dataclasses import dataclass
 
@@ -21,14 +21,14 @@ from ottla.node.start.part_settings import fetcher_settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Care:
-    """What keeps replicas alike with their leaders', and logs clean, whole and on the disk."""
+    """The replication from leaders, and the maintenance of logs: flushes, cleaning, scrubbing and repair."""
 
     replication: Replication
     maintenance: LogMaintenance
 
 
 def make_care(base: Foundation, parts: QuorumServices, replicas: ReplicaManager) -> Care:
-    """Make the care of replicas and logs; nothing runs yet."""
+    """Make the replication and the maintenance of logs; nothing runs yet."""
     config, world = base.config, base.world
     replication = Replication(
         replicas=replicas,
@@ -77,13 +77,13 @@ def make_care(base: Foundation, parts: QuorumServices, replicas: ReplicaManager)
 
 
 def _scrub_sooner(maintenance: LogMaintenance, partition: Partition) -> None:
-    """Have what this node leads from now on looked at before what it follows."""
+    """Scrub the log of a partition that this node now leads before those that it follows."""
     if partition.is_leader:
         maintenance.scrub.leads(partition.topic_partition)
 
 
 def cleaner_key_bytes(base: Foundation) -> int:
-    """Return the memory for keys of logs that are compacted: as set, or this part of the budget."""
+    """Return the bytes for keys of logs under compaction: the setting, or else the share of the budget."""
     config = base.config
     wanted = config.log_cleaner_dedupe_buffer_size
     if config.is_set(DEDUPE_BUFFER):

@@ -1,4 +1,4 @@
-"""The coordinators of groups, transactions and share groups, and what asks those of other nodes."""
+"""Makes the coordinators of groups, transactions and share groups, and the clients of remote ones."""
 
 import uuid
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from ottla.node.start.node_tasks import in_thread
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinators:
-    """The coordinators of groups, transactions and share groups, and what asks those of other nodes."""
+    """The coordinators of this node, and the clients of those on other nodes."""
 
     groups: GroupRuntime
     group_lag: GroupLag
@@ -43,7 +43,7 @@ class Coordinators:
 
 
 def make_coordinators(base: Foundation, parts: QuorumServices, replicas: ReplicaManager) -> Coordinators:
-    """Make the coordinators; they load nothing yet."""
+    """Make the coordinators; they have loaded nothing yet."""
 
     def has_room_for_ids() -> bool:
         return groups.used_bytes + txns.used_bytes < base.memory.groups_and_ids
@@ -123,7 +123,7 @@ def _make_groups(
 def _make_share_coordinator(
     base: Foundation, parts: QuorumServices, replicas: ReplicaManager
 ) -> tuple[ShareStateRuntime, SharePersister]:
-    """Return this node's share coordinator, and what asks all of them."""
+    """Return this node's share coordinator, and the persister, which sends requests to all of them."""
     config, world = base.config, base.world
     share_state_bytes = NodeBytes(base.memory.share_states)
     base.memory_uses.count("share_states", share_state_bytes)
@@ -157,7 +157,7 @@ def _make_transactions(
     marker_writer: MarkerWriter,
     has_room: Callable[[], bool],
 ) -> tuple[TxnRuntime, MarkerSender]:
-    """Return the transaction coordinator, and what sends the markers that it decides on."""
+    """Return the transaction coordinator, and the sender of the markers that it decides on."""
     config, world = base.config, base.world
     txns = TxnRuntime(
         config=transaction_config(config),

@@ -1,4 +1,4 @@
-"""The parts of a node that need neither sockets nor metadata: made at once, before anything is opened."""
+"""Makes the parts of a node that need neither sockets nor metadata, before anything is opened."""
 
 import logging
 from collections.abc import Callable, Coroutine
@@ -60,13 +60,13 @@ from ottla.node.work.fair_pool import FairPool
 from ottla.node.work.large_requests import LargeRequests
 from ottla.node.work.opened_batches import OpenedBatches
 
-# Threads for the work of clients that may take long: opening batches, looking up times, matching ids.
+# Threads for work of clients that may take long: decompressing batches, looking up timestamps, matching ids.
 # 100 MiB of records of 7 bytes take 0.5 CPU s.
 BATCH_THREADS: Final = 2
 MAX_BATCH_CPU_S: Final = 10.0
 TIME_THREADS: Final = 2
 MAX_TIME_CPU_S: Final = 2.0
-MAX_PATTERN_CPU_S: Final = 2.0  # a million usual ids
+MAX_PATTERN_CPU_S: Final = 2.0  # enough for a million usual ids
 
 
 log = logging.getLogger(__name__)
@@ -74,15 +74,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foundation:
-    """What all later parts of a node stand on."""
+    """The parts on which all later parts of a node depend."""
 
     world: World
     state: NodeState
     tasks: NodeTasks
     memory: MemoryBudget
-    memory_max_bytes: int  # that the process may have
+    memory_max_bytes: int  # the limit of the process
     memory_uses: MemoryUses
-    leader_load: LeaderLoad  # measured once there are replicas
+    leader_load: LeaderLoad  # measured as soon as there are replicas
     receive_memory: ReceiveMemory
     unsent: UnsentAnswers
     large_requests: LargeRequests
@@ -93,30 +93,30 @@ class Foundation:
     pattern_pool: FairPool
     opened_batches: OpenedBatches
     log_manager: LogManager
-    dir_offline: Signal[tuple[LogDir, list[TopicPartition]]]  # with what it served
-    peer_gate: PeerGate | None  # None where no node can prove itself
-    acting: ActingSecrets  # by which the REST API acts for its callers
+    dir_offline: Signal[tuple[LogDir, list[TopicPartition]]]  # with the partitions in it
+    peer_gate: PeerGate | None  # None without cluster.secret: then no node can prove its identity
+    acting: ActingSecrets  # with which the REST API acts for its clients
     addresses: PeerAddresses
     peers: PeerNetwork
     peer_lost: Signal[int]  # the last connection of a node to this one has ended
     peer_connection_lost: Signal[EndedConnection]  # a connection of this node to another has ended
-    cut_off: Signal[bool]  # others may lead now what this node led, or no longer
+    cut_off: Signal[bool]  # True when other nodes may lead its partitions now, False when not
     connection_quota: ConnectionQuota
     handshakes: HandshakeLane
     failed_logins: FailedLogins
-    false_credentials: FalseCredentials  # their key is there once the log directories are
+    false_credentials: FalseCredentials  # has a key after the log directories are claimed
     token_verifiers: TokenVerifiers
-    link_accepted: Signal[AcceptedLink]  # through a listener that serves Kafka's protocol, too
-    lasting_work: list[Callable[[], Coroutine[Any, Any, None]]]  # to be begun with the node's tasks
+    link_accepted: Signal[AcceptedLink]  # at a listener that also serves Kafka's protocol
+    lasting_work: list[Callable[[], Coroutine[Any, Any, None]]]  # to start with the node's tasks
     listener_tls: SecurityReload
     audit: AuditLog
-    authorizer: Authorizer | None  # None: clients are not judged
+    authorizer: Authorizer | None  # None: every client may do everything
     served_apis: Served
     dispatcher: Dispatcher
 
     @property
     def config(self) -> BrokerConfig:
-        """The settings that are valid now."""
+        """The current settings."""
         return self.state.config
 
     def access_of(self, principal: str, host: str) -> Access:
@@ -124,19 +124,19 @@ class Foundation:
         return Access(principal, host) if self.authorizer is None else self.authorizer.access(principal, host)
 
     def identity(self) -> PeerIdentity:
-        """Return who this node is to its peers; the directory is that of its metadata."""
+        """Return the identity of this node for its peers, with the directory of its metadata."""
         return identity_of(self.state, self.log_manager)
 
 
 def identity_of(state: NodeState, log_manager: LogManager) -> PeerIdentity:
-    """Return who a node is to its peers; the directory is that of its metadata."""
+    """Return the identity of a node for its peers, with the directory of its metadata."""
     config, dirs = state.config, log_manager.dirs
     directory = next((one for one in dirs if one.path == config.metadata_log_dir), dirs[0])
     return PeerIdentity(config.node_id, state.cluster_id, directory.directory_id or ZERO_UUID)
 
 
 def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
-    """Make the parts that need nothing but settings; nothing is opened yet."""
+    """Make the parts that need only settings; nothing is opened yet."""
     state, tasks = NodeState(config), NodeTasks()
     memory_max_bytes = config.ottla_memory_max_bytes
     if memory_max_bytes <= 0:
@@ -268,7 +268,7 @@ def _make_log_manager(
 
 
 class _Buffers(NamedTuple):
-    """What bounds the bytes of requests and answers in memory."""
+    """The limits on the bytes of requests and responses in memory."""
 
     receive_memory: ReceiveMemory
     large_requests: LargeRequests
@@ -300,7 +300,7 @@ def _make_buffers(config: BrokerConfig, memory: MemoryBudget, uses: MemoryUses) 
 def _make_peer_gate(
     key: bytes | None, state: NodeState, log_manager: LogManager, world: World, addresses: PeerAddresses
 ) -> PeerGate | None:
-    """Return what lets peers in that prove themselves; None where no node can."""
+    """Return the gate that lets authenticated peers in; None without `cluster.secret`."""
     if key is None:
         return None
     return PeerGate(key, lambda: identity_of(state, log_manager), world.unique, addresses.hosts_of)
@@ -347,7 +347,7 @@ def _make_audit_log(config: BrokerConfig, world: World) -> AuditLog:
 
 
 def node_login(config: BrokerConfig) -> SaslLogin | None:
-    """Return by which user this node logs in at others."""
+    """Return the user by which this node logs in to other nodes; None without a login."""
     return _sasl_login(config.peer_login)
 
 

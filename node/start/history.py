@@ -1,4 +1,4 @@
-"""Samples what this node counts, for its history."""
+"""Samples the counters of this node for its history."""
 
 import asyncio
 from collections.abc import Iterable
@@ -15,12 +15,12 @@ from ottla.node.services import Services
 from ottla.node.work.turns import Steps, take_turns
 
 APIS: Final = ("Produce", "Fetch")
-# Committed offsets in one sample; the groups that hold more have no lag in it.
+# Committed offsets in one sample; groups beyond that have no lag in it.
 MAX_OFFSETS: Final = 5_000
 
 
 async def keep_history(services: Services) -> None:
-    """Take a sample in each slot of the wall clock, until it is cancelled."""
+    """Take a sample in each interval of the wall clock until cancelled."""
     history, clock, loop = services.history, services.clock, asyncio.get_running_loop()
     while True:
         if history.begin(clock.now_ms(), loop.time()):
@@ -54,7 +54,7 @@ def _note_node_and_topics(services: Services) -> Steps[None]:
 
 
 async def _note_groups(services: Services) -> None:
-    """Note the lags of groups. They come from the ends of logs, which their leaders know: no log is read."""
+    """Record the lags of groups. Leaders know the ends of their logs, so no log is read."""
     groups, _ = await take_turns(read_groups.read_groups(services, MAX_OFFSETS))
     starts, _ = await take_turns(read_share_starts.read_share_starts(services, MAX_OFFSETS))
     places = await take_turns(_places(offsets for _, offsets in groups))

@@ -1,4 +1,4 @@
-"""The log directories of a node: locked, claimed for its cluster, and the logs in them opened."""
+"""Locks the log directories of a node, claims them for its cluster, and opens the logs in them."""
 
 import hmac
 import logging
@@ -23,8 +23,11 @@ _CLUSTER_ID_LABEL: Final = b"ottla cluster id 2:"
 
 
 def claim_directories(base: Foundation, found: FoundQuorum | None) -> None:
-    """Lock the log directories, make sure that they are this node's, mark those of a secured one, and find in
-    them the key of false salts. Blocks.
+    """Lock the log directories and claim them for this node. Blocks.
+
+    Directories of a secured node are marked, and the key of false salts is read from them or made.
+    INCONSISTENT_CLUSTER_ID if they belong to another cluster, INVALID_CONFIG if a node that is only a
+    controller has partitions in them.
     """
     config, manager = base.config, base.log_manager
     manager.acquire()
@@ -61,7 +64,7 @@ def _mark(manager: LogManager) -> None:
 
 
 def new_cluster_id(base: Foundation) -> bytes:
-    """The id of a new cluster: voters that share a secret and name each other find the same."""
+    """Return the id of a new cluster: equal for voters with the same secret and the same list of voters."""
     config = base.config
     if config.cluster_id is not None:
         return config.cluster_id
@@ -70,12 +73,12 @@ def new_cluster_id(base: Foundation) -> bytes:
     voters = ",".join(f"{one.node_id}@{one.host}:{one.port}" for one in config.controller_quorum_voters)
     key = cluster_key(config.cluster_secret)
     made = bytearray(hmac.digest(key, _CLUSTER_ID_LABEL + voters.encode(), "sha256")[:16])
-    made[0] &= 0x7F  # no '-' in front, which tools would take for an option
+    made[0] &= 0x7F  # so that it does not begin with '-', which tools would take for an option
     return bytes(made)
 
 
 def load_logs(base: Foundation, image: MetadataImage) -> None:
-    """Open all logs, reading again what an unclean shutdown left unsure. Blocks."""
+    """Open all logs, and recover those that an unclean shutdown may have damaged. Blocks."""
     manager, config = base.log_manager, base.config
     threads = max(1, config.num_recovery_threads_per_data_dir * len(config.log_dirs))
     if threads == 1:
@@ -96,7 +99,7 @@ def load_logs(base: Foundation, image: MetadataImage) -> None:
 
 
 def log_notes(manager: LogManager) -> None:
-    """Log what the log directories have to say."""
+    """Log the notes and warnings of the log directories."""
     notes, warnings = manager.take_notes()
     for note in notes:
         log.log(logging.WARNING if note.endswith(RECORDS_ARE_LOST) else logging.INFO, "%s", note)

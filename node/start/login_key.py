@@ -1,8 +1,8 @@
-"""The key of which the false salts of users that do not exist are made, and the true ones of the first users.
+"""Finds the key of the false salts of users that do not exist, and of the true salts of the first users.
 
-All nodes of a cluster with a secret have the same key. A node without one is alone, and keeps its key in a
-file beside its metadata: with another key at each start the false salts would change, and so tell themselves
-from true ones.
+All nodes of a cluster with a secret have the same key. A node without a secret is alone, and keeps its key in
+a file beside its metadata: if each start made another key, the false salts would change, and could be
+recognised by that.
 """
 
 import hmac
@@ -22,9 +22,9 @@ log = logging.getLogger(__name__)
 
 
 def find_login_key(base: Foundation) -> bytes:
-    """Return the key of this node's cluster, a new one where there was none. Blocks.
+    """Return the key of this node's cluster; if there is none, make one and keep it. Blocks.
 
-    Where nobody logs in no salt is shown, and no key kept.
+    Without logins no salt is ever sent, so the new key is not kept.
     """
     config = base.config
     if config.cluster_secret is not None:
@@ -37,9 +37,9 @@ def find_login_key(base: Foundation) -> bytes:
         return _kept(base.log_manager.disk, path, made)
     except OSError as error:
         log.warning(
-            "%s, the key of the salts that are shown for users that do not exist, cannot be read or written "
-            "(%s): whoever has seen their salts before can now tell which users exist. Let the user of this "
-            "node read and write the file, and restart the node.",
+            "%s, the key for the salts of unknown users, cannot be read or written (%s), so these salts have "
+            "changed: clients that saw the old ones can now find out which users exist. Allow the user of "
+            "this node to read and write the file, then restart the node.",
             path,
             error.strerror or error,
         )

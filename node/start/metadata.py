@@ -1,4 +1,4 @@
-"""The metadata of a node, this broker's registration in them, and what follows their changes."""
+"""Makes the metadata of a node, the registration of its broker, and the listeners for changes of metadata."""
 
 from collections.abc import Sequence
 
@@ -86,7 +86,7 @@ def make_metadata(base: Foundation, opened: OpenQuorum, listeners: Sequence[List
 
     def cut_off(is_cut_off: bool) -> None:
         base.state.is_cut_off = is_cut_off
-        runtime.encoded_answers.clear()  # they name the controller, which is unknown then
+        runtime.encoded_answers.clear()  # they name the controller, which is unknown while cut off
 
     base.cut_off.connect(cut_off)
     elections = ElectionCounters(lambda: runtime.is_controller)
@@ -129,7 +129,7 @@ def _registration(base: Foundation, listeners: dict[str, Endpoint]) -> Registrat
 
 
 async def run_metadata(config: BrokerConfig, metadata: MetadataRuntime) -> None:
-    """Keep the quorum at work; a disk that fails ends the node with one sentence."""
+    """Run the quorum; KAFKA_STORAGE_ERROR, in one sentence, if the metadata log cannot be written."""
     try:
         await metadata.run()
     except BaseExceptionGroup as group:
@@ -144,7 +144,7 @@ async def run_metadata(config: BrokerConfig, metadata: MetadataRuntime) -> None:
 
 
 async def create_topic(metadata: MetadataRuntime, topic: NewTopic) -> None:
-    """Create a topic that the node itself needs; KafkaError if that is refused."""
+    """Create a topic that the node itself needs; KafkaError if the controller rejects it."""
     reply = await metadata.submit(CreateTopics(topics=[topic]))
     for created in reply.topics:
         if created.error_code != ErrorCode.NONE:
@@ -152,7 +152,7 @@ async def create_topic(metadata: MetadataRuntime, topic: NewTopic) -> None:
 
 
 def everything(image: MetadataImage) -> MetadataChanges:
-    """Return the change from nothing to this image."""
+    """Return the changes from an empty image to this one."""
     return MetadataChanges(
         topics=tuple(ChangedTopic(None, topic) for topic in image.topics.by_name.values()),
         configs=frozenset(),
@@ -165,13 +165,13 @@ def everything(image: MetadataImage) -> MetadataChanges:
 
 
 def _judge_by(base: Foundation, image: MetadataImage) -> None:
-    """Have clients judged by the ACLs of this image."""
+    """Let the authorizer decide by the ACLs of this image."""
     if base.authorizer is not None:
         base.authorizer.update(image.acls)
 
 
 def _has_peer(listeners: Sequence[Listener], node_id: int) -> bool:
-    """Return whether a peer has a connection to this node."""
+    """Return True if a peer has a connection to this node."""
     return any(listener.has_peer(node_id) for listener in listeners)
 
 
@@ -184,7 +184,7 @@ def _voter_ids(config: BrokerConfig, image: MetadataImage) -> Sequence[int]:
 def _voter_addresses(
     base: Foundation, image: MetadataImage, registered: dict[str, Endpoint]
 ) -> list[VoterAddress]:
-    """Where nodes that are no voters find those that are."""
+    """Return the addresses at which observers reach the voters."""
     config = base.config
     own = registered[config.inter_broker_listener_name]
     found: list[VoterAddress] = []

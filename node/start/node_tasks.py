@@ -1,4 +1,4 @@
-"""The tasks of a node: they end with it at the latest, and one that fails ends the node."""
+"""The tasks of a node: they end with it at the latest, and a task that fails ends the node."""
 
 import asyncio
 import inspect
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class NodeTasks:
-    """Owned by one task, which calls `begin` and `end`; all others only `start`."""
+    """The task group of a node. One task owns it and calls `begin` and `end`; others only call `start`."""
 
     def __init__(self) -> None:
         self._group: asyncio.TaskGroup | None = None
@@ -24,18 +24,19 @@ class NodeTasks:
 
     @property
     def are_open(self) -> bool:
-        """Return whether tasks can be started: from the node's start until it ends."""
+        """Return True between `begin` and `end`, while tasks can be started."""
         return self._group is not None
 
     async def begin(self) -> None:
-        """Take tasks from now on."""
+        """Accept tasks from now on."""
         self._group = asyncio.TaskGroup()
         await self._group.__aenter__()
 
     def start(self, work: Coroutine[Any, Any, T], /) -> "asyncio.Task[T]":
-        """Begin something that ends with the node at the latest.
+        """Start a task that ends with the node at the latest.
 
-        It ends after its first step where the node is about to end: that still applies what is committed.
+        If the node is about to end, the task is cancelled after its first step, which still applies
+        committed records.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -43,8 +44,8 @@ class NodeTasks:
         except RuntimeError:  # a part has failed
             task = None
         if task is None:
-            # From Python 3.13 on a group closes what it refuses. Else it is ended later than it is begun: a
-            # coroutine that never began would be warned of.
+            # From Python 3.13 on, a group closes a coroutine that it rejects. In older versions, the task is
+            # cancelled only after its first step: Python warns of a coroutine that was never awaited.
             is_closed = inspect.getcoroutinestate(work) == inspect.CORO_CLOSED
             task = loop.create_task(_never() if is_closed else work)
             loop.call_soon(task.cancel)
@@ -54,18 +55,18 @@ class NodeTasks:
         return task
 
     def start_lasting(self, work: Coroutine[Any, Any, T], /) -> "asyncio.Task[T]":
-        """Begin the one task that ends by itself, when it is told to, after the others were cancelled."""
+        """Start the one task that `end` does not cancel, but waits for: its owner asks it to end."""
         task = self.start(work)
         self._lasting = task
         return task
 
     def abandon(self) -> None:
-        """Have the lasting task end as a kill would end it."""
+        """Cancel the lasting task, as if the process were killed."""
         if self._lasting is not None:
             self._lasting.cancel()
 
     async def end(self) -> None:
-        """Cancel the tasks but for the lasting one, wait for all, and raise what ended any of them."""
+        """Cancel all tasks but the lasting one, wait for all, and raise the errors of those that failed."""
         group, self._group = self._group, None
         assert group is not None
         for task in tuple(self._running):
@@ -74,7 +75,7 @@ class NodeTasks:
         await group.__aexit__(*sys.exc_info())
 
     def _ended(self, task: "asyncio.Task[Any]") -> None:
-        """Log which part failed: the error of any task ends the node, and may be one of many by then."""
+        """Log which part failed: its error ends the node, and by then there may be many errors."""
         self._running.pop(task, None)
         if task.cancelled() or (error := task.exception()) is None:
             return
@@ -86,34 +87,34 @@ class NodeTasks:
 
 
 async def in_thread(work: Callable[[], T], /) -> T:
-    """Do what may wait for a disk without holding up the event loop."""
+    """Run work that may wait for a disk in a thread, so that it does not block the event loop."""
     return await asyncio.to_thread(metered(work))
 
 
 async def in_thread_to_the_end(work: Callable[[], T]) -> T:
-    """Do it in a thread, and wait for it also when the caller is cancelled: what it opens is to be closed."""
+    """Run work in a thread and wait for its end even if cancelled, so that what it opened can be closed."""
     under_way = asyncio.get_running_loop().run_in_executor(None, work)
     try:
         return await asyncio.shield(under_way)
     except asyncio.CancelledError:
         await asyncio.wait([under_way])
         if not under_way.cancelled():
-            under_way.exception()  # nobody is there to be told
+            under_way.exception()  # marked as retrieved: the caller is gone
         raise
 
 
 def monotonic_ms() -> int:
-    """Return the milliseconds of the running loop's clock, which only goes forward."""
+    """Return the milliseconds of the running loop's clock, which is monotonic."""
     return int(asyncio.get_running_loop().time() * 1000)
 
 
 async def _never() -> Any:
-    """Wait until it is cancelled."""
+    """Wait until cancelled."""
     await asyncio.get_running_loop().create_future()
 
 
 def cause_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return what a group is about, where that is one thing."""
+    """Return the only error in a group, however deeply nested; a group if there are several."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]

@@ -1,4 +1,4 @@
-"""The settings of a node as its network and its replicas name them."""
+"""Translates the settings of a node into those of its network, its quotas and its replicas."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from ottla.node.settings.config import BrokerConfig
 
 
 def connection_limits(config: BrokerConfig) -> ConnectionLimits:
-    """How many connections are let in."""
+    """Return the limits on the number of connections."""
     return ConnectionLimits(
         max_connections=config.max_connections,
         listener_max_connections=config.listener_max_connections,
@@ -23,7 +23,7 @@ def connection_limits(config: BrokerConfig) -> ConnectionLimits:
 
 
 def failure_allowance(config: BrokerConfig) -> FailureAllowance:
-    """Return how many logins may fail before their answers are delayed."""
+    """Return the number of logins that may fail before responses to logins are delayed."""
     return FailureAllowance(
         burst=config.ottla_failed_logins_burst,
         per_second=config.ottla_failed_logins_rate,
@@ -32,7 +32,7 @@ def failure_allowance(config: BrokerConfig) -> FailureAllowance:
 
 
 def rate_limits(config: BrokerConfig) -> RateLimits:
-    """How fast connections are let in."""
+    """Return the limits on the rate of new connections."""
     return RateLimits(
         max_connection_creation_rate=config.max_connection_creation_rate,
         listener_max_connection_creation_rate=config.listener_max_connection_creation_rate,
@@ -40,7 +40,7 @@ def rate_limits(config: BrokerConfig) -> RateLimits:
 
 
 def connection_rates(config: BrokerConfig, now_ms: Callable[[], int]) -> ConnectionRates:
-    """Return what measures connections; no address has a quota yet."""
+    """Return the rates of new connections with their limits; no address has a quota yet."""
     rates = ConnectionRates(_windows(config), now_ms)
     rates.limit(rate_limits(config))
     return rates
@@ -51,7 +51,7 @@ def _windows(config: BrokerConfig) -> Windows:
 
 
 def client_quotas(config: BrokerConfig, now_ms: Callable[[], int]) -> ClientQuotas:
-    """Return what measures clients; nobody has a quota yet."""
+    """Return the measured quotas of clients; no client has a quota yet."""
     return ClientQuotas(
         _windows(config),
         Windows(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1_000),

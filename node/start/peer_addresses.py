@@ -1,4 +1,4 @@
-"""Where this node reaches the other nodes of its cluster."""
+"""The addresses at which this node reaches the other nodes of its cluster."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from ottla.node.node_state import NodeState
 
 
 class PeerAddresses:
-    """An address book, empty until it `follow`s the metadata."""
+    """An address book, empty until `follow` or `ask` gives it a source."""
 
     def __init__(self, state: NodeState) -> None:
         self._state = state
@@ -16,15 +16,15 @@ class PeerAddresses:
         self._told_to_quorum: Callable[[int], Endpoint | None] = lambda node_id: None
 
     def ask(self, quorum: Quorum) -> None:
-        """Find voters as they told the quorum, until they have registered."""
+        """Use the addresses that voters sent to the quorum, until the voters have registered."""
         self._told_to_quorum = quorum.endpoint_of
 
     def follow(self, image: Callable[[], MetadataImage]) -> None:
-        """Find nodes as they registered."""
+        """Use the addresses that nodes have registered in the metadata."""
         self._image = image
 
     def endpoint_of(self, node_id: int) -> Endpoint | None:
-        """Return where this node reaches another: as it registered, or as a voter told the quorum."""
+        """Return the address of a node: as it registered, or as a voter sent it to the quorum."""
         broker = self._image().brokers.get(node_id)
         registered = broker and broker.endpoint_for_peers(self._state.config.inter_broker_listener_name)
         if broker is not None and registered is not None and not broker.fenced:
@@ -32,7 +32,7 @@ class PeerAddresses:
         return self._told_to_quorum(node_id) or registered
 
     def is_only_controller(self, node_id: int) -> bool:
-        """Return whether a node is only a controller: it serves nodes where it listens for voters."""
+        """Return True if a node is only a controller: it serves other nodes at its controller listener."""
         image, told = self._image(), self._told_to_quorum(node_id)
         if told is None or node_id in image.brokers:
             return False
@@ -47,7 +47,7 @@ class PeerAddresses:
         return told.port in ports
 
     def hosts_of(self, node_id: int) -> set[str]:
-        """Return at which hosts the cluster knows a node."""
+        """Return the hosts by which the cluster knows a node."""
         broker = self._image().brokers.get(node_id)
         endpoints = [] if broker is None else [*broker.listeners.values()]
         told = self._told_to_quorum(node_id)
@@ -59,6 +59,6 @@ class PeerAddresses:
         }
 
     def host_names(self) -> list[str]:
-        """Return the names by which the nodes of the cluster are registered."""
+        """Return the host names under which the nodes of the cluster are registered."""
         brokers = self._image().brokers.values()
         return [endpoint.host for one in brokers for endpoint in one.listeners.values()]

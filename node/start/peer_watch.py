@@ -1,7 +1,7 @@
-"""Notices which processes of other nodes have gone.
+"""Detects that the process of another node has ended.
 
-A process that died is known by its port, which is refused, so its partitions get other leaders at once. One
-that is cut off has the grace of its session.
+The port of a dead process refuses connections, so its partitions get other leaders at once. A process that is
+only cut off keeps its partitions until its session ends.
 """
 
 import asyncio
@@ -17,20 +17,20 @@ from ottla.node.net.peer_network import EndedConnection, PeerNetwork
 from ottla.node.start.node_tasks import NodeTasks
 from ottla.node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
-# A dying process closes its sockets one after the other, so its port may still take the first connection.
+# A dying process closes its sockets one by one, so its port may still accept the first connection.
 GONE_PROBES: Final = 4
 GONE_PROBE_PAUSE_S: Final = 0.05
 PULSE: Final = ApiVersionsRequest(client_software_name="ottla-pulse", client_software_version="1")
 PULSE_PURPOSE: Final = "pulse"
 PULSE_TIMEOUT_S: Final = 5.0
-CLOSING_S: Final = 0.01  # in which a dying process has closed its other connections
+CLOSING_S: Final = 0.01  # the time in which a dying process closes its other connections
 
 
 class PeerWatch:
-    """Follows the connections between this node and the others.
+    """The watch on the connections between this node and the others.
 
-    `has_peer` tells whether a node has a connection to this one. Only where this node `is_voter` does it tell
-    the controller, itself or another, of processes that have gone.
+    `has_peer` returns True if a node has a connection to this one. Only a voter (`is_voter`) reports ended
+    processes to the controller, which may be the voter itself.
     """
 
     def __init__(
@@ -51,17 +51,17 @@ class PeerWatch:
         self._tasks = tasks
         self._is_voter = is_voter
         self._controller_changed = controller_changed
-        self._looked_for: set[tuple[int, int]] = set()  # processes, by node and broker epoch
-        self._pulses: dict[int, asyncio.Task[None]] = {}  # the last one of each node
+        self._looked_for: set[tuple[int, int]] = set()  # processes being probed, by node and broker epoch
+        self._pulses: dict[int, asyncio.Task[None]] = {}  # the last pulse of each node
 
     async def look(self, node_id: int) -> None:
-        """Ask a node for a sign of life, and suspect it if its connection ends instead."""
+        """Send a request to a node, and suspect the node if the connection ends instead of a response."""
         if node_id == self._node_id or not self._tasks.are_open:
             return
         pulse = self._pulses.get(node_id)
         if pulse is None or pulse.done():
             pulse = self._pulses[node_id] = self._tasks.start(self._feel_pulse(node_id))
-        # The caller waits for less long than a handshake may take.
+        # A caller may give up before the handshake of a new connection is over; the pulse continues.
         await asyncio.shield(pulse)
 
     async def _feel_pulse(self, node_id: int) -> None:
@@ -72,38 +72,38 @@ class PeerWatch:
                 self._suspect(node_id)
 
     def peer_lost(self, node_id: int) -> None:
-        """Take notice that a peer's last connection to this node ended."""
+        """Handle the end of a peer's last connection to this node."""
         if self._tasks.are_open:
             self._metadata.peer_lost(node_id)
             self._suspect(node_id)
 
     def connection_lost(self, ended: EndedConnection) -> None:
-        """Take notice that a connection of this node to a peer ended.
+        """Handle the end of a connection of this node to a peer.
 
-        The controller may take the end of that for heartbeats for the end of this node.
+        If it was the connection for heartbeats, the controller may conclude that this node has ended.
         """
         if not self._tasks.are_open:
             return
         self._suspect(ended.node_id)
         if ended.purpose == HEARTBEAT_PURPOSE:
-            self._metadata.encoded_answers.clear()  # they may name a controller that is gone
+            self._metadata.encoded_answers.clear()  # they may name a controller that has ended
             self._controller_changed()
 
     def meet_brokers(self, image: MetadataImage, changes: MetadataChanges) -> None:
-        """Take a broker that has registered anew for another process."""
+        """Note that a broker that has registered again is a new process."""
         for broker_id in changes.brokers - {self._node_id}:
             if broker_id in image.brokers:
                 self._peers.registered(broker_id, image.brokers[broker_id].broker_epoch)
 
     def leader_changed(self) -> None:
-        """Look for brokers without a connection here, if this node leads the quorum now: they may be gone."""
+        """If this node has become the controller, probe the brokers without a connection to it."""
         if self._metadata.is_controller:
             for broker_id in sorted(self._metadata.image.brokers):
                 if broker_id != self._node_id and not self._has_peer(broker_id):
                     self._look_for(broker_id)
 
     async def is_quorum_gone(self, voter_ids: Sequence[int]) -> bool:
-        """Return whether nobody can lead these voters any more: too many of their processes have ended."""
+        """Return True if so many of these voters' processes have ended that no majority is left."""
         left = len(voter_ids)
         for voter_id in voter_ids:
             if voter_id != self._node_id and await self._peers.is_refused(voter_id):
@@ -113,12 +113,12 @@ class PeerWatch:
         return False
 
     def _suspect(self, node_id: int) -> None:
-        """Suspect a node to which connections have ended, unless it is known to be gone."""
+        """Suspect a node whose connections have ended, unless it is fenced or unknown."""
         if self._look_for(node_id):
             self._metadata.suspects.suspect(node_id)
 
     def _look_for(self, node_id: int) -> bool:
-        """Begin to find out whether the process of a broker has gone; return whether one is known there."""
+        """Start to probe the process of a broker; return False if the broker is fenced or unknown."""
         broker = self._metadata.image.brokers.get(node_id)
         if broker is None or broker.fenced:
             return False

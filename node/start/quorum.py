@@ -1,4 +1,4 @@
-"""The node's part of the metadata quorum: a voter opens its log, a node that is none finds the voters."""
+"""The node's part in the metadata quorum: a voter opens its log, an observer finds the voters."""
 
 import asyncio
 import logging
@@ -28,10 +28,10 @@ from ottla.node.start.sockets import registered_controllers
 from ottla.node.wire.sasl_mechanisms import PLAIN
 
 ASK_PAUSE_SECONDS: Final = 0.5
-# A node that may vote asks so long at most, where it has a log of its own.
+# A node that may vote and has a log of its own asks no longer than this.
 ASK_WITH_LOG_MS: Final = 3_000
 JOIN_PAUSE_SECONDS: Final = 0.5
-# A vote that is there is seen at once: it may be taken away soon, and must not be asked for again then.
+# Short, so that a node sees that it is a voter already: if it is removed soon, it must not ask again.
 FIRST_LOOK_SECONDS: Final = 0.02
 _NOWHERE: Final = Endpoint("", 0)
 
@@ -39,16 +39,17 @@ log = logging.getLogger(__name__)
 
 
 class FoundQuorum(NamedTuple):
-    """What a voter told a node that is none."""
+    """The response of a voter to an observer."""
 
     cluster_id: bytes
-    voters: Mapping[int, Endpoint]  # where they serve brokers
+    voters: Mapping[int, Endpoint]  # the addresses at which they serve brokers
 
 
 async def find_quorum(base: Foundation) -> FoundQuorum | None:
-    """Ask the voters that the configuration names until one answers; None for one of them.
+    """Ask the configured voters until one answers; return None if this node is one of them.
 
-    REQUEST_TIMED_OUT after `initial.broker.registration.timeout.ms`.
+    None also if a node that may vote and has a log gets no answer for ASK_WITH_LOG_MS. REQUEST_TIMED_OUT
+    after `initial.broker.registration.timeout.ms`.
     """
     config = base.config
     if config.is_voter:
@@ -80,7 +81,7 @@ async def find_quorum(base: Foundation) -> FoundQuorum | None:
                     log.warning("The controller at %s:%d does not answer: %s", host, port, error)
         await asyncio.sleep(ASK_PAUSE_SECONDS * (0.5 + base.world.chance.random()))
     if has_log:
-        return None  # it may have a vote by now, and be needed to elect whom it asks for
+        return None  # it may be a voter by now, and be needed to elect the leader that it looks for
     why = "; ".join(f"{host}:{port}: {problem}" for (host, port), problem in problems.items())
     raise KafkaError(
         ErrorCode.REQUEST_TIMED_OUT,
@@ -90,7 +91,7 @@ async def find_quorum(base: Foundation) -> FoundQuorum | None:
 
 
 def check_cluster(base: Foundation, found: FoundQuorum | None) -> None:
-    """INCONSISTENT_CLUSTER_ID if the log directories belong to another cluster than the voters."""
+    """Raise INCONSISTENT_CLUSTER_ID if the log directories belong to another cluster than the voters."""
     if found is not None and base.state.cluster_id != found.cluster_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
@@ -101,17 +102,17 @@ def check_cluster(base: Foundation, found: FoundQuorum | None) -> None:
 
 
 class OpenQuorum(NamedTuple):
-    """A node's part of the metadata quorum."""
+    """A node's part in the metadata quorum."""
 
     quorum: Quorum
-    image: MetadataImage  # that it begins with
-    asks_to_join: bool  # whether this voter began with an empty disk
+    image: MetadataImage  # the metadata at the start
+    asks_to_join: bool  # True if this node began with an empty disk and is to vote
 
 
 def open_quorum(base: Foundation, found: FoundQuorum | None, endpoint: Endpoint) -> OpenQuorum:
-    """Open the log of a voter, or make the observer of a node that is none. Blocks.
+    """Open the log of a voter, or make the observer of any other node. Blocks.
 
-    `endpoint` is where this node serves other brokers.
+    `endpoint` is the address at which this node serves other brokers.
     """
     empty = MetadataImage(cluster_id=base.state.cluster_id)
     config, identity = base.config, base.identity()
@@ -124,7 +125,7 @@ def open_quorum(base: Foundation, found: FoundQuorum | None, endpoint: Endpoint)
     own = configured.by_id.get(config.node_id) or Voter(config.node_id, ZERO_UUID, *_own_address(config))
     voter = own._replace(directory_id=identity.directory_id)
     links = _links(base, LinkIdentity(base.state.cluster_id, Peer(*voter[:2]), endpoint))
-    # A node that may get a vote has none until the log says so.
+    # A node that may become a voter is not one until the log names it.
     first = configured if len(configured) or not config.is_voter else VoterSet.of([voter])
     quorum = RaftQuorum(
         config.metadata_log_dir / f"{METADATA_TOPIC}-0",
@@ -139,7 +140,7 @@ def open_quorum(base: Foundation, found: FoundQuorum | None, endpoint: Endpoint)
             config.metadata_log_max_record_bytes_between_snapshots,
             config.metadata_log_max_snapshot_interval_ms,
         ),
-        # A world that was handed in is one of a single loop.
+        # A simulated world has a single loop.
         threaded=base.world.has_os_disk,
         loop_factory=base.world.voter_loop,
     )
@@ -158,7 +159,7 @@ def open_quorum(base: Foundation, found: FoundQuorum | None, endpoint: Endpoint)
             loaded.cut_bytes,
         )
     if loaded.is_empty and config.is_voter and len(configured) < 2 and base.log_manager.holds_logs():
-        # To go on would set every partition apart as one that no topic has.
+        # Without metadata no topic is known, so every partition would be moved away as a stray.
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"There are partitions in log.dirs, but the metadata log in {config.metadata_log_dir} "
@@ -191,7 +192,7 @@ def _observer(base: Foundation, image: MetadataImage, voters: Mapping[int, Endpo
 
 
 def _brokers_of_voters(config: BrokerConfig, quorum: RaftQuorum, image: MetadataImage) -> dict[int, Endpoint]:
-    """Where the other voters serve brokers, as they registered or told over a link."""
+    """Return the addresses at which the other voters serve brokers: registered, or sent over a link."""
     ids = [one.voter_id for one in image.voters] or [one.node_id for one in config.controller_quorum_voters]
     found: dict[int, Endpoint] = {}
     for voter_id in ids:
@@ -204,9 +205,10 @@ def _brokers_of_voters(config: BrokerConfig, quorum: RaftQuorum, image: Metadata
 
 
 async def join_quorum(base: Foundation, metadata: MetadataRuntime) -> None:
-    """Ask for the vote that the settings want, once this node, which began with an empty disk, has the log.
+    """Ask to become a voter as soon as this node, which began with an empty disk, has the metadata log.
 
-    A new quorum names its voters itself. One that lost its disk waits until the vote of the old one is gone.
+    The voters of a new quorum need not ask. A voter that lost its disk waits until the old disk is removed
+    from the voters.
     """
     own = base.identity()
     name = next((one.name for one in base.config.controller_listeners), CONTROLLER_LISTENER)
@@ -233,7 +235,7 @@ async def join_quorum(base: Foundation, metadata: MetadataRuntime) -> None:
 
 
 def _own_address(config: BrokerConfig) -> tuple[str, int]:
-    """Where other voters would reach a node that founds a quorum alone."""
+    """Return the address at which later voters will reach a node that forms a quorum alone."""
     listener = next(iter(config.controller_listeners), None)
     host = listener.host if listener is not None else ""
     return host or socket.gethostname(), 0 if listener is None else listener.port
@@ -260,26 +262,26 @@ def _links(base: Foundation, identity: LinkIdentity) -> LinkSettings | None:
 
 
 def _users_of(base: Foundation, name: str) -> Callable[[], Mapping[str, str]] | None:
-    """Return what gives the users of a listener for controllers as of now; None if it takes no logins."""
+    """Return a function for the current users of a controller listener; None if it has no logins."""
     if name not in base.config.controller_sasl:
         return None
     return lambda: base.config.controller_sasl[name].mechanisms[PLAIN].passwords or {}
 
 
 def _login(base: Foundation) -> LinkLogin | None:
-    """Return by which user this node logs in at controllers."""
+    """Return the user by which this node logs in to controllers; None without a login."""
     own = base.config.controller_login
     return None if own is None else LinkLogin(user=own.user, password=own.password)
 
 
 def _tls(base: Foundation) -> Callable[[], LinkTls] | None:
-    """Return what gives the TLS by which this node dials controllers; None where they have none."""
+    """Return a function for the TLS with which this node dials controllers; None without TLS."""
     security = base.config.controller_security
     return None if security is None else _tls_of(base, security.listener)
 
 
 def _tls_of(base: Foundation, name: str) -> Callable[[], LinkTls] | None:
-    """Return what gives the TLS of a listener for controllers as of now, in any thread; None without TLS."""
+    """Return a function, for any thread, for the current TLS of a controller listener; None without TLS."""
     if name not in base.config.listener_security:
         return None
     stores = base.listener_tls

@@ -1,4 +1,4 @@
-"""The partitions of a node, before any of them is open."""
+"""Makes the partitions of a node, before any log is open."""
 
 import asyncio
 
@@ -16,9 +16,9 @@ from ottla.node.work.turns import take_turns
 
 
 def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAnswers) -> ReplicaManager:
-    """Make the partitions of this node, none of which is open yet."""
+    """Make the partitions of this node; none of their logs is open yet."""
     config, manager, assignments = base.config, base.log_manager, parts.assignments
-    loop = asyncio.get_running_loop()  # to ask for it takes a system call, and time is asked for often
+    loop = asyncio.get_running_loop()  # kept: finding it takes a system call, and the time is read often
 
     def placed(topic_partition: TopicPartition, partition_log: PartitionLog | None) -> None:
         directory_id = None if partition_log is None else manager.directory_id_of(partition_log)
@@ -51,7 +51,7 @@ def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAns
     base.tasks.start(_measure(base.leader_load, replicas))
     base.dir_offline.connect(went_offline)
     for log_dir in manager.dirs:
-        if not log_dir.is_online:  # it failed before anybody could be told
+        if not log_dir.is_online:  # it failed before the listener was connected
             went_offline((log_dir, []))
     base.memory_uses.count_by(
         "fetch_sessions",
@@ -63,7 +63,7 @@ def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAns
 
 
 async def _measure(load: LeaderLoad, replicas: ReplicaManager) -> None:
-    """Measure what this node serves as a leader, until it is cancelled."""
+    """Measure the bytes per second that this node serves as a leader, until cancelled."""
     loop = asyncio.get_running_loop()
     load.begin(await take_turns(steps_to_total(replicas.counters.values())))
     measured_at = loop.time()

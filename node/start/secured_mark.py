@@ -1,7 +1,8 @@
-"""A file in each log directory of a node that runs with `ottla.secure`: its data are not for everybody.
+"""Prevents a secured node from being started without its security by mistake.
 
-The keys lie in another directory, which may move, and a flag is easily forgotten. The mark goes wherever the
-data go. Apache Kafka looks at directories alone and leaves it in peace.
+A node with `ottla.secure` leaves a mark, a file, in each of its log directories. The flag is easily
+forgotten, and the keys lie in another directory, which may be moved; the mark stays with the data. Apache
+Kafka looks at directories only, so the file does not disturb it.
 """
 
 from pathlib import Path
@@ -17,15 +18,15 @@ _CONTENT: Final = f"This data directory belongs to a node that was started with 
 
 
 def leave_mark(disk: Disk, directory: Path) -> None:
-    """Mark a log directory as that of a secured node. Blocks."""
+    """Mark a log directory as one of a secured node. Blocks."""
     if not disk.exists(directory / SECURED_MARK):
         disk.write_file(directory / SECURED_MARK, _CONTENT, sync=True)
 
 
 def refuse_to_open(config: BrokerConfig, disk: Disk) -> None:
-    """Raise INVALID_CONFIG if data of a secured node would be served to everybody by a forgotten setting.
+    """Raise INVALID_CONFIG if the node would serve the data of a secured node without its security.
 
-    Settings that leave the node as closed as `ottla.secure` would are taken, and so is `ottla.secure=false`.
+    Other settings that close the node as `ottla.secure` does are accepted, and so is `ottla.secure=false`.
     """
     if SECURE in config.static_texts or _is_closed(config):
         return
@@ -35,14 +36,14 @@ def refuse_to_open(config: BrokerConfig, disk: Disk) -> None:
         return
     raise KafkaError(
         ErrorCode.INVALID_CONFIG,
-        f"{(marked or config.log_dirs)[0]} belongs to a node that was started with --secure. Without it "
-        f"everybody could use the node. Start it with --secure (its keys: {_place(keys.directory, disk)}), "
-        f"or give up its security on purpose with {SECURE}=false.",
+        f"{(marked or config.log_dirs)[0]} belongs to a node that was started with --secure. Without this "
+        f"flag any client could use the node. Start it with --secure (its keys: "
+        f"{_place(keys.directory, disk)}), or turn its security off with {SECURE}=false.",
     )
 
 
 def _is_closed(config: BrokerConfig) -> bool:
-    """Return whether single settings close the node to everybody who has no login and no right."""
+    """Return True if other settings close the node to clients without a login and permissions."""
     try:
         refuse_contradictions(config.values, config.all_listeners, config.ottla_rest_listeners)
     except KafkaError:
@@ -51,7 +52,7 @@ def _is_closed(config: BrokerConfig) -> bool:
 
 
 def _is_there(disk: Disk, path: Path) -> bool:
-    """Return whether a file is there; of a disk that has failed the start tells later."""
+    """Return True if a file exists; False on an error of the disk, which the start reports later."""
     try:
         return disk.exists(path)
     except OSError:
@@ -61,4 +62,4 @@ def _is_there(disk: Disk, path: Path) -> bool:
 def _place(directory: Path, disk: Disk) -> str:
     if _is_there(disk, directory):
         return str(directory)
-    return f"{directory}, which is not there; {SECURE_DIR} says where they are now"
+    return f"{directory}, which does not exist; set {SECURE_DIR} to their new directory"

@@ -1,4 +1,4 @@
-"""The record of all that is served, and settings that change while it is."""
+"""Makes the record of all services, and applies settings that change while they run."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ from ottla.node.start.shares import make_shares
 def apply_settings(
     config: BrokerConfig, base: Foundation, parts: QuorumServices, replicas: ReplicaManager
 ) -> None:
-    """Have new settings hold in every part that does not look at them each time."""
+    """Apply new settings to the parts that do not read them at each use."""
     base.state.config = config
     replicas.quotas.configure(
         leader_bytes_per_second=config.leader_replication_throttled_rate,
@@ -47,7 +47,7 @@ def apply_settings(
 def make_services(
     base: Foundation, parts: QuorumServices, replicas: ReplicaManager, listeners: Sequence[Listener]
 ) -> Services:
-    """Make what serves clients, on logs that are open; nothing runs yet."""
+    """Make the services for clients, on open logs; nothing runs yet."""
     config, world = base.config, base.world
     coordinators = make_coordinators(base, parts, replicas)
     care = make_care(base, parts, replicas)

@@ -1,4 +1,4 @@
-"""Share groups at the leaders of partitions, and where their dead letters go."""
+"""Makes the leader's side of share groups, and their dead letter queue."""
 
 import asyncio
 from typing import Final
@@ -19,14 +19,14 @@ from ottla.node.start.foundation import Foundation
 from ottla.node.start.metadata import create_topic
 from ottla.node.start.node_tasks import in_thread, monotonic_ms
 
-# Of the memory for fetch sessions, share sessions may take this part, and share-partitions as much.
+# Share sessions may use 1/4 of the memory for fetch sessions, and share-partitions as much again.
 SHARE_SESSIONS_PART: Final = 4
 
 
 def make_shares(
     base: Foundation, parts: QuorumServices, replicas: ReplicaManager, persister: SharePersister
 ) -> SharePartitionManager:
-    """Make what serves share groups at the leaders of partitions."""
+    """Make the manager of the share-partitions that this node leads."""
     world = base.world
     began_ms, began_monotonic_ms = world.clock.now_ms(), monotonic_ms()
     share_settings = ShareGroupConfigs(
@@ -41,7 +41,7 @@ def make_shares(
         persister=persister,
         settings=share_settings,
         initial_offset=InitialOffsets(settings=share_settings, clock=world.clock, time_pool=base.time_pool),
-        # Locks end by it: it goes on as the wall clock would that nobody sets.
+        # Acquisition locks expire by this clock: it starts with the wall clock's time, and is never set.
         now_ms=lambda: began_ms + monotonic_ms() - began_monotonic_ms,
         wall_ms=world.clock.now_ms,
         in_thread=in_thread,
@@ -58,7 +58,7 @@ def make_shares(
 
 
 def _dead_letter_world(base: Foundation, parts: QuorumServices, replicas: ReplicaManager) -> DeadLetterWorld:
-    """Return by what dead letters are written, and where to."""
+    """Return what the dead letter queue needs: the destination of letters, and their producer."""
     config, world = base.config, base.world
     produce_letters = LetterProducer(
         node_id=config.node_id,

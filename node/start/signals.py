@@ -1,4 +1,4 @@
-"""An event of an early part that later parts listen to."""
+"""An event of a part that is made before its listeners."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 class Signal(Generic[T]):
-    """Calls what was connected, in that order; nothing before."""
+    """An event with listeners, which are called in the order in which they were connected."""
 
     def __init__(self) -> None:
         self._listeners: list[Callable[[T], None]] = []

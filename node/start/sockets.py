@@ -1,4 +1,4 @@
-"""The listeners of a node, bound first of all: a port that is taken shows before anything is written."""
+"""Binds the listeners of a node first of all, so that a port in use is found before anything is written."""
 
 import socket
 from collections.abc import Callable, Sequence
@@ -20,10 +20,10 @@ from ottla.node.wire.sasl_mechanisms import OAUTHBEARER
 
 
 async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Listener]:
-    """Take the addresses of `listeners`; nobody is let in yet.
+    """Bind the addresses of `listeners`; no connection is accepted yet.
 
-    The keys of controllers and of the REST API are read, too. OSError with the address in a note if one is
-    taken, INVALID_CONFIG if the keys of one cannot be used; then none is kept.
+    The keys of the controller listeners and of the REST API are read, too. OSError with the address in a note
+    if an address is in use, INVALID_CONFIG if keys cannot be used; then all addresses are released.
     """
     config = base.config
     limits = ListenerLimits(
@@ -75,14 +75,14 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
             await base.listener_tls.open(security)
         if config.rest_security is not None:
             await base.listener_tls.open(config.rest_security)
-    except BaseException:  # a port that is taken, or the start is given up
+    except BaseException:  # a port in use, or a cancelled start
         stop_accepting(listeners)
         raise
     return listeners
 
 
 def rest_doors(base: Foundation) -> RestDoors:
-    """Return what the REST API needs to know its clients."""
+    """Return what the REST API needs to authenticate its clients."""
     return RestDoors(
         acting=base.acting,
         access_of=base.access_of,
@@ -95,7 +95,7 @@ def rest_doors(base: Foundation) -> RestDoors:
 
 
 async def rest_token_verifier(base: Foundation) -> Callable[[str], VerifiedToken] | None:
-    """Return what verifies the access tokens of clients of the REST API; None if it takes none."""
+    """Return the verifier of access tokens of the REST API; None if it accepts no tokens."""
     tokens = base.config.rest_logins.tokens
     if tokens is None:
         return None
@@ -105,11 +105,11 @@ async def rest_token_verifier(base: Foundation) -> Callable[[str], VerifiedToken
 
 
 def _of_controllers(config: BrokerConfig) -> list[ListenerSecurity]:
-    """Return the TLS of all listeners for controllers, and that by which this node dials them."""
+    """Return the TLS of all controller listeners, and the TLS with which this node dials them."""
     names = dict.fromkeys(one.name for one in config.controller_listeners)
     if config.controller_security is not None:
         names[config.controller_security.listener] = None
-    # Those of a node that is only a controller are its listeners, and have been opened.
+    # If the node is only a controller, these are its listeners, whose keys are already open.
     closed = config.listener_security.keys() - {one.name for one in config.listeners}
     return [config.listener_security[name] for name in names if name in closed]
 
@@ -139,13 +139,16 @@ async def _login_gate(base: Foundation, name: str, *, is_for_nodes_only: bool) -
 
 
 def stop_accepting(listeners: Sequence[Listener]) -> None:
-    """Take no more connections."""
+    """Stop accepting connections."""
     for listener in listeners:
         listener.stop_accepting()
 
 
 def registered_listeners(config: BrokerConfig, listeners: Sequence[Listener]) -> dict[str, Endpoint]:
-    """Return where other nodes reach this one; clients are told what they reached themselves."""
+    """Return the addresses at which other nodes reach this one, by listener.
+
+    Without `advertised.listeners`, a client receives the address that it connected to instead.
+    """
     advertised = {one.name: one for one in config.advertised_listeners}
     protocols = {one.name: one.security_protocol_id for one in config.listeners}
     return {
@@ -163,7 +166,7 @@ def registered_listeners(config: BrokerConfig, listeners: Sequence[Listener]) ->
 
 
 def registered_controllers(config: BrokerConfig) -> dict[str, Endpoint]:
-    """Return where controllers reach this node, which may become one of them."""
+    """Return the addresses at which voters reach this node if it is or becomes a voter, by listener."""
     found = {one.name: one for one in (*config.controller_listeners, *config.advertised_controllers)}
     return {
         name: Endpoint(
@@ -174,7 +177,7 @@ def registered_controllers(config: BrokerConfig) -> dict[str, Endpoint]:
 
 
 def listeners_for_nodes(config: BrokerConfig, listeners: Sequence[Listener]) -> list[Listener]:
-    """Return the listeners that serve other nodes, before there are clients; none where nobody can be one."""
+    """Return the listeners that open for other nodes before clients; none without `cluster.secret`."""
     if config.cluster_secret is None:
         return []
     return [one for one in listeners if not config.is_broker or one.name == config.inter_broker_listener_name]

@@ -1,4 +1,4 @@
-"""What a node stands on; a simulation hands in its own."""
+"""The environment of a node; a simulation passes in its own."""
 
 import asyncio
 import os
@@ -18,17 +18,16 @@ LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """The wall clock, the files, chance, and the loops of a node's threads.
+    """The wall clock, the files, the random numbers and the loops of a node's threads, and its release.
 
-    Time that passes, sockets and threads are those of the running loop; quotas of clients measure by the
-    system's own clock. `served_apis` (None: by its settings) and `supported_features` are those of its
-    release.
+    Elapsed time, sockets and threads come from the running loop; quotas of clients use the system's clock.
+    `served_apis` (None: by the settings) and `supported_features` belong to the release.
     """
 
     clock: Clock = field(default_factory=SystemClock)
     disk: Disk = field(default_factory=OsDisk)
-    chance: random.Random = field(default_factory=random.SystemRandom)  # of session ids and pauses
-    unique: Callable[[int], bytes] = os.urandom  # n bytes that nobody can guess
+    chance: random.Random = field(default_factory=random.SystemRandom)  # for session ids and pauses
+    unique: Callable[[int], bytes] = os.urandom  # n unpredictable bytes
     voter_loop: LoopFactory = asyncio.SelectorEventLoop
     rest_loop: LoopFactory = uvloop.new_event_loop
     served_apis: Served | None = None
@@ -36,5 +35,5 @@ class World:
 
     @property
     def has_os_disk(self) -> bool:
-        """Return whether files are the operating system's, which threads and locks may use."""
+        """Return True if the files are the operating system's, so that threads and locks can be used."""
         return isinstance(self.disk, OsDisk)

@@ -1,22 +1,22 @@
-"""What clients did and saw while nodes died, and what that forbids: the judge of the chaos tests.
+"""The history of clients while nodes fail, and a checker of its rules.
 
-A writer sends to one partition at a time numbers that grow by one, idempotent and with acks=all. The rules:
+A writer sends increasing numbers to each partition, idempotent and with acks=all. The rules:
 
-- an acknowledged record is in the log, at the offset that its writer was told;
+- an acknowledged record is in the log, at the acknowledged offset;
 - no record is in the log twice, acknowledged or not;
-- the records of a writer stand in the order in which it sent them, without a gap before an acknowledged one;
-- what a reader was shown at an offset is what the log has there at the end.
+- the records of a writer are in the order in which it sent them, without a gap before an acknowledged one;
+- a record that was read at an offset is still there at the end.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-MAX_PROBLEMS = 20  # of a kind; one lost segment need not fill the screen
+MAX_PROBLEMS = 20  # of each kind, so that one lost segment does not fill the screen
 
 
 class Stamp(NamedTuple):
-    """What stands in a record: who wrote it, and the how many-th of that writer to this partition it is."""
+    """The value of a record: its writer, its partition, and its number among this writer's records there."""
 
     writer: int
     partition: int
@@ -33,16 +33,16 @@ class Stamp(NamedTuple):
 
 @dataclass(slots=True)
 class History:
-    """What was acknowledged, and what was shown to readers; appended to from several threads."""
+    """The records that were acknowledged and those that were read; several threads append to it."""
 
-    # With the offset that was told; None where a client learned that an earlier attempt had been taken
-    # (librdkafka, of DUPLICATE_SEQUENCE_NUMBER).
+    # With the acknowledged offset; None if the client learned that an earlier attempt had succeeded
+    # (librdkafka, from DUPLICATE_SEQUENCE_NUMBER).
     acknowledged: list[tuple[Stamp, int | None]] = field(default_factory=list)
     shown: list[tuple[int, int, Stamp]] = field(default_factory=list)  # partition, offset
-    refused: list[str] = field(default_factory=list)  # records that the client gave up
+    refused: list[str] = field(default_factory=list)  # records that the client gave up on
 
     def problems(self, log: Sequence[tuple[int, int, Stamp]]) -> list[str]:
-        """Every rule that `log`, all records as (partition, offset, stamp), breaks; none: an empty list."""
+        """Return the violations of the rules by `log`, which is all records as (partition, offset, stamp)."""
         place = {(partition, offset): stamp for partition, offset, stamp in log}
         offsets: dict[Stamp, list[int]] = {}
         for partition, offset, stamp in sorted(log):
@@ -76,7 +76,7 @@ class History:
 
 
 def _out_of_order(log: Sequence[tuple[int, int, Stamp]]) -> list[str]:
-    """A number that does not follow the one before it from the same writer; duplicates are told elsewhere."""
+    """Return the gaps in the numbers of each writer, and numbers that are out of order."""
     last: dict[tuple[int, int], int] = {}
     problems = []
     for partition, offset, stamp in sorted(log):

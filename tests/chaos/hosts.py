@@ -1,6 +1,6 @@
-"""Hosts on one machine: a network namespace each, joined by a bridge that the test reaches too.
+"""Hosts on one machine: each is a network namespace, on a bridge that the test also reaches.
 
-Links can be cut as real ones are: nothing is refused, packets just do not arrive. Needs root and iproute2.
+A link can be cut like a cable: no connection is refused, but packets do not arrive. Needs root and iproute2.
 """
 
 import itertools
@@ -11,15 +11,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-# Of this bridge alone, which nothing else on the machine can reach; another run of the tests has another.
+# The network of this bridge only, which nothing else on the machine reaches; another test run has another.
 NETWORK = f"10.199.{os.getpid() % 254 + 1}"
-# The kernel removes the links of a network in its own time: the next one of this process has other names.
+# The kernel removes the links of a network later, so the next network of this process has other names.
 _networks = itertools.count()
 NOBODY = "02:00:00:00:00:99"  # a hardware address that no interface has
 
 
 def why_no_hosts() -> str | None:
-    """Why no namespaces can be made here, or None."""
+    """Return why no namespaces can be made here; None if they can."""
     if os.geteuid() != 0:
         return "making network namespaces needs root"
     if shutil.which("ip") is None:
@@ -34,15 +34,15 @@ def why_no_hosts() -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """One namespace, its address and its end of the link to the bridge."""
+    """A network namespace, its address, and its link to the bridge."""
 
     name: str
     address: str
-    link: str  # as the bridge sees it
+    link: str  # the name of its end at the bridge
 
     @property
     def prefix(self) -> Sequence[str]:
-        """What runs a command on this host."""
+        """The prefix of a command that is to run on this host."""
         return ("ip", "netns", "exec", self.name)
 
     def isolate(self) -> None:
@@ -50,11 +50,11 @@ class Host:
         ip("link", "set", self.link, "down")
 
     def join(self) -> None:
-        """Put it back."""
+        """Plug the cable in again."""
         ip("link", "set", self.link, "up")
 
     def stop_sending_to(self, other: "Host") -> None:
-        """Cut one direction: what this host sends to `other` is lost, what it hears from it is not."""
+        """Cut one direction: packets from this host to `other` are lost, those in return are not."""
         self._ip("neighbor", "replace", other.address, "lladdr", NOBODY, "dev", "eth0", "nud", "permanent")
 
     def send_again_to(self, other: "Host") -> None:
@@ -65,7 +65,7 @@ class Host:
 
 
 class Network:
-    """A bridge, and the hosts on it; each gets an address that none had before."""
+    """A bridge and the hosts on it; each host gets an address that no host had before."""
 
     def __init__(self) -> None:
         self._tag = (os.getpid() * 10 + next(_networks)) % 100_000
@@ -87,7 +87,7 @@ class Network:
         ip("link", "delete", self.bridge)
 
     def add(self) -> Host:
-        """One host more."""
+        """Add a host."""
         index = self._made
         self._made += 1
         host = Host(
@@ -107,14 +107,14 @@ class Network:
         return host
 
     def remove(self, host: Host) -> None:
-        """Its address answers no more."""
+        """Remove a host, whose address then does not answer."""
         self.hosts.remove(host)
         subprocess.run(["ip", "netns", "delete", host.name], check=False)
 
 
 @contextmanager
 def network() -> Iterator[Network]:
-    """A network without hosts, gone at the end with all that it has by then."""
+    """Make a network without hosts; remove it at the end, with all its hosts."""
     made = Network()
     made.begin()
     try:
@@ -125,7 +125,7 @@ def network() -> Iterator[Network]:
 
 @contextmanager
 def hosts(count: int) -> Iterator[list[Host]]:
-    """So many hosts on one network, gone at the end."""
+    """Make a network with this number of hosts; remove it at the end."""
     with network() as made:
         yield [made.add() for _ in range(count)]
 

@@ -1,4 +1,4 @@
-"""Groups of every client for a long time: members come, go and crash, nodes die, in an order of a seed."""
+"""A long run of groups of every client: members come, go and crash, and nodes fail, as a seed decides."""
 
 import random
 import time
@@ -30,17 +30,17 @@ FAULTS = ("none", "none", "crash members", "kill coordinator", "kill node", "kil
 
 @dataclass(slots=True)
 class Soak:
-    """What a soak came to; it was survived if `problems` is empty."""
+    """The result of a soak test, which is passed if `problems` is empty."""
 
     records: int = 0
     rounds: int = 0
     faults: list[str] = field(default_factory=list)
-    skipped: dict[str, str] = field(default_factory=dict)  # label of a group -> why its client is not there
+    skipped: dict[str, str] = field(default_factory=dict)  # label of a group -> why its client is missing
     problems: list[str] = field(default_factory=list)
 
 
 def soak(data: Path, *, seed: int, seconds: float) -> Soak:
-    """Let groups of all clients work on three nodes, hurt them for `seconds`, and judge."""
+    """Run groups of all clients on three nodes, inject faults for `seconds`, and check the result."""
     chance = random.Random(seed)
     data.mkdir(parents=True, exist_ok=True)
     cluster = written(data, 3, *OVERRIDES)
@@ -67,7 +67,7 @@ def soak(data: Path, *, seed: int, seconds: float) -> Soak:
 
 
 def _round(cluster: Cluster, fleet: Fleet, chance: random.Random, soaked: Soak) -> None:
-    """Something happens to every group, something to all; then all settle."""
+    """Change the members of each group, inject one fault for all, and wait until all groups settle."""
     soaked.rounds += 1
     for group in fleet.groups:
         _change_members(group, chance)

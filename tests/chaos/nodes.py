@@ -1,4 +1,4 @@
-"""Three nodes as processes that a test may kill, pause, stop and start again."""
+"""Nodes as processes, which a test may kill, pause, stop and start again."""
 
 import asyncio
 import os
@@ -27,11 +27,11 @@ from tests.node_fork import popen
 from tests.ports import free_ports
 
 STOP_TIMEOUT_S = 60
-CLIENT_PORT, CONTROLLER_PORT = 9092, 9093  # on hosts of their own
+CLIENT_PORT, CONTROLLER_PORT = 9092, 9093  # if each node has its own host
 
 
 class Nodes:
-    """The nodes by id; None where one is dead."""
+    """The nodes by id; None for a node that does not run."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Nodes:
         hosts: "Sequence[Host] | None" = None,
         disks: "Mapping[int, PoweredDisk] | None" = None,
     ) -> None:
-        """All on loopback, or each on a host of its own; some may have disks that can lose their power."""
+        """Start `count` nodes on loopback, or each on its own host; `disks` can lose their power."""
         self.homes = write_homes(count, base_port=free_ports(2 * count), data=data, overrides=overrides)
         self._prefixes: list[Sequence[str]] = [()] * count
         if hosts is not None:
@@ -62,16 +62,16 @@ class Nodes:
         return ",".join(self.addresses)
 
     def kill(self, node_id: int) -> None:
-        """SIGKILL."""
+        """Kill a node with SIGKILL."""
         self._end(node_id, signal.SIGKILL)
 
     def terminate(self, node_id: int) -> None:
-        """SIGTERM, as Kubernetes stops it; the exit code must be 0."""
+        """Stop a node with SIGTERM, like Kubernetes; its exit code must be 0."""
         code = self._end(node_id, signal.SIGTERM)
         assert code == 0, f"node {node_id} ended with {code}: {self.homes[node_id].log.read_text()[-2000:]}"
 
     def pause(self, node_id: int) -> None:
-        """SIGSTOP: to the others it is as a machine that hangs."""
+        """Stop the process with SIGSTOP, so that it looks like a machine that hangs."""
         self._signal(node_id, signal.SIGSTOP)
         self.paused.add(node_id)
 
@@ -80,8 +80,11 @@ class Nodes:
         self.paused.discard(node_id)
 
     def lose_power(self, disk: PoweredDisk, *node_ids: int) -> None:
-        """The nodes end with their disk. They stand still before: at the instant of the shutdown ext4 tells a
-        sync that it is done which is not, and nobody would hear of it from a machine without power."""
+        """Cut the power of a disk, and kill its nodes.
+
+        The nodes are paused first: a sync during the shutdown of ext4 returns success without being done. On
+        a machine without power, no process would see that result.
+        """
         for node_id in node_ids:
             self.pause(node_id)
         deadline = time.monotonic() + STOP_TIMEOUT_S
@@ -94,21 +97,21 @@ class Nodes:
             self.kill(node_id)
 
     def _stands_still(self, node_id: int) -> bool:
-        """Whether no thread is in the middle of a write or a sync."""
+        """Return True if every thread is stopped, so that none is in a write or a sync."""
         node = self.running[node_id]
         assert node is not None
         stats = [one.read_text() for one in Path(f"/proc/{node.process.pid}/task").glob("*/stat")]
         return bool(stats) and all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
     def start(self, *node_ids: int) -> None:
-        """Those that are dead, all at once: a quorum may need more than one of them."""
+        """Start stopped nodes, all at once: a quorum may need more than one of them."""
         started = [NodeProcess(self.homes[one], self._prefixes[one], start=popen) for one in node_ids]
         wait_until_ready(started, [])
         for node in started:
             self.running[node.home.node_id] = node
 
     def stop_all(self) -> None:
-        """At the end of a test, whatever state it left."""
+        """Stop all nodes at the end of a test, in whatever state they are."""
         for node_id in tuple(self.paused):
             self.resume(node_id)
         left = [node for node in self.running if node is not None]
@@ -123,21 +126,21 @@ class Nodes:
             node.close()
 
     def tracebacks(self) -> list[str]:
-        """Stories of our own bugs in the nodes' logs."""
+        """Return the tracebacks in the nodes' logs, which are bugs."""
         return [
             f"node {home.node_id}: {text[text.index('Traceback') :][:3000]}"
             for home in self.homes
             if "Traceback" in (text := home.log.read_text(errors="replace"))
         ]
 
-    # ---- who is who ------------------------------------------------------------------------------
+    # ---- roles -----------------------------------------------------------------------------------
 
     def leader_of(self, partition: int) -> int:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         return int(admin.list_topics(TOPIC, CALL_TIMEOUT_S).topics[TOPIC].partitions[partition].leader)
 
     def controller(self) -> int:
-        """The node that leads the metadata quorum, as any living node tells."""
+        """Return the node that leads the metadata quorum, from the first running node that knows it."""
         deadline = time.monotonic() + CALL_TIMEOUT_S
         while time.monotonic() < deadline:
             for node_id, node in enumerate(self.running):
@@ -149,7 +152,7 @@ class Nodes:
         raise AssertionError("no node knows a controller")
 
     def wait_until_in_sync(self, timeout_s: float = 60) -> float:
-        """Seconds until every replica of the topic is in sync."""
+        """Wait until every replica of the topic is in sync; return the seconds that it took."""
         began = time.monotonic()
         while True:
             admin = AdminClient({"bootstrap.servers": self.bootstrap})
@@ -161,7 +164,7 @@ class Nodes:
             time.sleep(0.1)
 
     def spread_leaders(self) -> None:
-        """Have every node lead what it led at first, so that clients have connections to all of them."""
+        """Elect the preferred leaders, so that clients have connections to all nodes."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         try:
             admin.elect_leaders(ElectionType.PREFERRED).result(CALL_TIMEOUT_S)
@@ -186,7 +189,7 @@ class Nodes:
 
 
 def place(home: NodeHome, host: Host, hosts: Sequence[Host]) -> None:
-    """Have a node listen on its host; the last of equal settings in a file wins."""
+    """Set a node's listeners to the address of its host; the last of equal settings in a file wins."""
     voters = ",".join(f"{index}@{one.address}:{CONTROLLER_PORT}" for index, one in enumerate(hosts))
     with home.properties.open("a") as file:
         file.write(

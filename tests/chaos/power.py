@@ -1,8 +1,8 @@
-"""A file system that loses its power: what was not synced is gone, as from a disk whose machine went dark.
+"""A file system that loses its power: unsynced data are lost, as on a machine that loses power.
 
-An ext4 image on a loop device, shut down by the ioctl that file systems are tested with (`godown`): from then
-on nothing reaches the device, not even the journal. What programs have written and not synced lies in memory
-only, and is gone when the image is mounted again. Needs root and loop devices.
+An ext4 image on a loop device is shut down by the ioctl of file system tests (`godown`): from then on nothing
+reaches the device, not even the journal. Data that were written but not synced exist only in memory, and are
+lost when the image is mounted again. Needs root and loop devices.
 """
 
 import fcntl
@@ -23,13 +23,13 @@ WITHOUT_FLUSHING_THE_JOURNAL: Final = 2
 LET_GO_S: Final = 60
 
 
-# A kernel that has lost its power names its next boot otherwise; nodes that begin so see what this file says.
+# After a loss of power a kernel has another boot id; nodes that start with this prefix see that of this file.
 BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 SEES_BOOT_ID: Final = f'mount --bind "$0" {BOOT_ID} && exec "$@"'
 
 
 class PoweredDisk:
-    """A mounted image; `lose_power`, then `restore`."""
+    """A mounted image. `restore` it after `lose_power`."""
 
     def __init__(self, image: Path, directory: Path) -> None:
         self._image = image
@@ -39,8 +39,8 @@ class PoweredDisk:
 
     @property
     def prefix(self) -> Sequence[str]:
-        """What runs a command as on a host of its own, which is booted anew when the power is back."""
-        # What the test unmounts is unmounted there, too.
+        """The prefix of a command that is to run as on its own host, which boots after a loss of power."""
+        # Slave: a file system that the test unmounts is unmounted there, too.
         return ("unshare", "--mount", "--propagation", "slave", "sh", "-c", SEES_BOOT_ID, str(self._boot_id))
 
     def _boot(self) -> None:
@@ -50,7 +50,7 @@ class PoweredDisk:
         run("mount", "-o", "loop", str(self._image), str(self.directory))
 
     def lose_power(self) -> None:
-        """Nothing reaches the disk from here on; whoever writes or syncs is told of an I/O error."""
+        """Stop all writes to the disk; from now on each write or sync fails with an I/O error."""
         descriptor = os.open(self.directory, os.O_RDONLY)
         try:
             fcntl.ioctl(descriptor, SHUTDOWN, struct.pack("I", WITHOUT_FLUSHING_THE_JOURNAL))
@@ -58,14 +58,16 @@ class PoweredDisk:
             os.close(descriptor)
 
     def restore(self) -> None:
-        """Begin again with what is on the disk; nobody may have files open there."""
+        """Mount the disk again, with the data that are on it; no process may have files open there."""
         self.unmount()
         self._boot()
         self.mount()
 
     def unmount(self) -> None:
-        """Until the kernel has let go of it, which the end of a process's mounts may delay: who mounts
-        before that gets the dead file system again."""
+        """Unmount the image, and wait until the kernel has released it.
+
+        Mounts of a process that ends may delay that. A mount before that would get the dead file system.
+        """
         run("umount", str(self.directory))
         deadline = time.monotonic() + LET_GO_S
         while listed := subprocess.run(
@@ -76,7 +78,7 @@ class PoweredDisk:
 
 
 def why_no_disks() -> str | None:
-    """Why no file system can be made, mounted and shut down here, or None."""
+    """Return why no file system can be made, mounted and shut down here; None if it can."""
     if os.geteuid() != 0:
         return "mounting a file system needs root"
     for program, package in (
@@ -93,15 +95,15 @@ def why_no_disks() -> str | None:
 
 @contextmanager
 def powered_disk(folder: Path) -> Iterator[PoweredDisk]:
-    """An empty disk under `folder`, gone at the end."""
+    """Make an empty disk under `folder`; remove it at the end."""
     image, bay = folder / "disk.img", folder / "bay"
     directory = bay / "disk"
     with image.open("wb") as file:
         file.truncate(IMAGE_BYTES)
     run("mkfs.ext4", "-q", str(image))
     bay.mkdir()
-    # Processes of other tests have copies of this machine's mounts: what is unmounted in a shared one goes
-    # there, too.
+    # Processes of other tests have copies of this machine's mounts. An unmount below a shared mount reaches
+    # these copies, too.
     run("mount", "--bind", str(bay), str(bay))
     run("mount", "--make-shared", str(bay))
     directory.mkdir()

@@ -1,14 +1,15 @@
-"""What members of a share group were given and said while nodes died, and what that forbids: the judge.
+"""The history of a share group while nodes fail, and a checker of its rules.
 
-A delivery is a record that a member was given; it ends when the member says something of it, or crashes. The
-rules, for records of one log:
+A delivery is a record that a member acquired; it ends when the member acknowledges the record, or crashes.
+The rules, for the records of one log:
 
-- every record is given to somebody, and again after it was released, or after its member crashed, unless it
-  was delivered as often as the limit allows;
-- what was accepted or rejected, and answered without an error, is not done with a second time, and is given
-  to nobody afterwards;
+- every record is delivered, and delivered again after a release or a crash of its member, unless its
+  deliveries have reached the limit;
+- a record that was accepted or rejected, with a response without an error, is neither acknowledged nor
+  delivered again;
 - no record is delivered more often than the limit allows;
-- what was rejected, and answered so, has one dead letter, and nothing has two, nor one without such a reason.
+- a record that was rejected, with such a response, has one dead letter. No record has two, and none has one
+  without being rejected or reaching the limit.
 """
 
 from collections import Counter, defaultdict
@@ -16,12 +17,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-MAX_PROBLEMS = 20  # of a kind
+MAX_PROBLEMS = 20  # of each kind
 ACCEPT, RELEASE, REJECT = "accept", "release", "reject"
 
 
 class Place(NamedTuple):
-    """Where a record is."""
+    """The partition and offset of a record."""
 
     partition: int
     offset: int
@@ -29,10 +30,10 @@ class Place(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Delivery:
-    """A record that a member was given, and what it said.
+    """A delivery of a record to a member, and the member's acknowledgement.
 
-    `since_s` is a time at which the leader had certainly not given the record yet; `done_s` is when the
-    answer came that what the member said holds, None if none came, or an error.
+    `since_s` is a time at which the leader had certainly not delivered the record yet. `done_s` is the time
+    of the response that confirmed the acknowledgement; None without a response, or with an error.
     """
 
     place: Place
@@ -44,7 +45,7 @@ class Delivery:
 
     @property
     def ends_it(self) -> bool:
-        """Whether nobody is to have the record after this."""
+        """Return True if the record must not be delivered after this."""
         return self.said in (ACCEPT, REJECT) and self.done_s is not None
 
     @property
@@ -63,11 +64,11 @@ class ShareHistory:
         self.of_record[delivery.place].append(delivery)
 
     def ended(self) -> list[Delivery]:
-        """Return the deliveries after which nobody was to have their record."""
+        """Return the deliveries after which their records must not be delivered."""
         return [one for some in self.of_record.values() for one in some if one.ends_it]
 
     def problems(self, places: Iterable[Place]) -> list[str]:
-        """Every rule that is broken, with all records of the log at `places`; none: an empty list."""
+        """Return the violations of the rules; `places` are all records of the log."""
         found: dict[str, list[str]] = defaultdict(list)
         for place in places:
             for kind, problem in self._of(place, self.of_record.get(place, [])):
@@ -75,7 +76,7 @@ class ShareHistory:
         return [one for some in found.values() for one in some[:MAX_PROBLEMS]]
 
     def letter_problems(self, letters: Sequence[Place]) -> list[str]:
-        """Every rule of dead letters that is broken; `letters` are the places of their records."""
+        """Return the violations of the rules of dead letters; `letters` are the places of their records."""
         found = Counter(letters)
         problems = [f"letter twice: {place} has {count}" for place, count in found.items() if count > 1]
         for place, deliveries in self.of_record.items():
@@ -110,6 +111,6 @@ class ShareHistory:
 
 
 def _is_later(one: Delivery, end: Delivery) -> bool:
-    """Return whether a delivery was certainly made after the end: its count is higher, or its time later."""
+    """Return True if a delivery is certainly later than the end: its count is higher, or its time later."""
     assert end.done_s is not None
     return one.count > end.count or one.since_s > end.done_s

@@ -1,6 +1,6 @@
-"""A share group under faults: its workers are processes that die as nodes do; and the judgement.
+"""A storm of faults for a share group, whose workers are processes that crash as nodes do, and its check.
 
-What is released waits a little (back-off), and what is rejected has a dead letter.
+Released records wait for a short back-off, and rejected records have a dead letter.
 """
 
 import os
@@ -42,7 +42,7 @@ GROUP_SETTINGS = {
     "ottla.share.retry.backoff.max.ms": "2000",
 }
 WORKERS = 5
-RATE = 10  # records a second, writer and partition, unless told otherwise
+RATE = 10  # the default of records per second, writer and partition
 LIMIT = 10
 LOCK_MS = 5_000
 OVERRIDES = (
@@ -54,11 +54,11 @@ OVERRIDES = (
     "group.share.min.heartbeat.interval.ms=500",
     "group.share.heartbeat.interval.ms=1000",
     "share.coordinator.state.topic.num.partitions=3",
-    # Snapshots often enough for leaders and coordinators to find one.
+    # Snapshots are frequent, so that leaders and coordinators load some.
     "share.coordinator.snapshot.update.records.per.snapshot=20",
 )
 SHARE_FAULTS = (*FAULTS, "kill coordinator", "kill coordinator", "crash workers", "crash workers")
-# A member whose leader is dead waits for its request, and locks of others end.
+# A member whose leader is dead waits for its request to fail, and the locks of dead members must expire.
 RECOVERY_LIMIT_S = 120.0
 DRAIN_LIMIT_S = 180.0
 STOP_TIMEOUT_S = 60
@@ -66,7 +66,7 @@ STOP_TIMEOUT_S = 60
 
 @dataclass(slots=True)
 class ShareOutcome:
-    """What a storm came to; it was survived if `problems` is empty."""
+    """The result of a storm, which is passed if `problems` is empty."""
 
     problems: list[str] = field(default_factory=list)
     records: int = 0
@@ -74,11 +74,11 @@ class ShareOutcome:
     done: int = 0
     letters: int = 0
     faults: list[str] = field(default_factory=list)
-    recoveries_s: list[float] = field(default_factory=list)  # until workers were done with something again
+    recoveries_s: list[float] = field(default_factory=list)  # until all partitions had finished records again
 
 
 class Worker:
-    """A process with one member; its log is what it tells."""
+    """A process with one member of the group, and its output in a file."""
 
     def __init__(self, bootstrap: str, log: Path, name: str, seed: int) -> None:
         self.log, self.name = log, name
@@ -93,11 +93,11 @@ class Worker:
             )
 
     def lines(self) -> list[list[str]]:
-        """The lines that are whole."""
+        """Return the complete lines of its output."""
         return [line.split() for line in self.log.read_text().splitlines(keepends=True) if line[-1] == "\n"]
 
     def deliveries(self) -> list[Delivery]:
-        """All that it was given; what it says of a record belongs to the last delivery of that."""
+        """Return its deliveries; an acknowledgement belongs to the last delivery of its record."""
         found: list[Delivery] = []
         last: dict[Place, Delivery] = {}
         for word, *rest in self.lines():
@@ -120,7 +120,7 @@ class Worker:
         self._reap()
 
     def stop(self) -> str | None:
-        """Have it leave its group; how it failed, if it did."""
+        """Let the member leave its group and end; return how it failed, or None."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         try:
@@ -140,7 +140,7 @@ class Worker:
 
 
 class Fleet:
-    """All workers there ever were; those who crash are replaced."""
+    """All workers of a run, past ones included; a crashed worker is replaced."""
 
     def __init__(self, bootstrap: str, folder: Path, seed: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -169,13 +169,13 @@ class Fleet:
         return history
 
     def wait_until_done(self, after_s: float) -> float:
-        """Seconds since `after_s` until workers were done with a record of every partition."""
+        """Wait until each partition finishes a record delivered after `after_s`; return the seconds."""
         while True:
             self.check()
             ended = [one for one in self.history().ended() if one.since_s > after_s]
             if {one.place.partition for one in ended} >= set(range(PARTITIONS)):
                 return time.monotonic() - after_s
-            assert time.monotonic() - after_s < RECOVERY_LIMIT_S, "workers are given nothing any more"
+            assert time.monotonic() - after_s < RECOVERY_LIMIT_S, "workers get no records any more"
             time.sleep(0.5)
 
     def check(self) -> None:
@@ -200,8 +200,9 @@ def share_storm(
     at_least: int = 1,
     rate: float = RATE,
 ) -> ShareOutcome:
-    """Run three nodes, writers and a share group, hurt them for `seconds`, and so many times `at_least`, heal
-    them, let the group finish, and judge.
+    """Run three nodes, writers and a share group under faults, and check the history.
+
+    Faults are injected for `seconds`, but not fewer than `at_least`. Then the group may finish all records.
     """
     chance = random.Random(seed)
     nodes = Nodes(data, *OVERRIDES)
@@ -256,20 +257,20 @@ def _configure_group(bootstrap: str) -> None:
 
 
 def _place_of(letter: Message) -> Place:
-    """The record of a dead letter."""
+    """Return the place of the record that a dead letter is about."""
     told = dict(letter.headers() or [])
     return Place(int(told[PARTITION]), int(told[OFFSET]))
 
 
 def _coordinator_of(nodes: Nodes, chance: random.Random) -> int:
-    """The node that keeps the state of some of the group's partitions."""
+    """Return a node that leads a partition of the share group state topic."""
     admin = AdminClient({"bootstrap.servers": nodes.bootstrap})
     partitions = admin.list_topics(STATE_TOPIC, CALL_TIMEOUT_S).topics[STATE_TOPIC].partitions
     return int(partitions[chance.choice(sorted(partitions))].leader)
 
 
 def _wait_until_finished(nodes: Nodes) -> list[str]:
-    """Wait until the group is behind by nothing, as its coordinator tells; what is wrong if it stays so."""
+    """Wait until the group's coordinator reports no lag; return the problem if the lag stays."""
     deadline = time.monotonic() + DRAIN_LIMIT_S
     lags: Sequence[Any] = ()
     while time.monotonic() < deadline:
@@ -281,7 +282,7 @@ def _wait_until_finished(nodes: Nodes) -> list[str]:
 
 
 def _lags(nodes: Nodes) -> list[tuple[int, int]]:
-    """The lag by partition, from whichever node coordinates the group."""
+    """Return the lag by partition, from the node that coordinates the group; empty if there is none."""
     topics = [{"topic_name": TOPIC, "partitions": list(range(PARTITIONS))}]
     for address in nodes.addresses:
         try:

@@ -1,11 +1,11 @@
-"""A member of a share group in a process of its own (librdkafka), told and telling by lines.
+"""A member of a share group in its own process (librdkafka), which reports each step on a line.
 
     python -m tests.chaos.share_worker BOOTSTRAP TOPIC GROUP NAME SEED
-Out, one a line, before anything else happens:
-    given PARTITION OFFSET COUNT SINCE     a delivery; SINCE is a time before the leader can have made it
-    said PARTITION OFFSET COUNT KIND       accept, release or reject
-    done PARTITION OFFSET COUNT TIME       the answer: what was said holds
-It works until its input ends, and leaves the group then. Times are of the machine's monotonic clock.
+Its output, a line for each step before the next one begins:
+    given PARTITION OFFSET COUNT SINCE     a delivery; the leader cannot have made it before the time SINCE
+    said PARTITION OFFSET COUNT KIND       the acknowledgement: accept, release or reject
+    done PARTITION OFFSET COUNT TIME       the response that confirms the acknowledgement
+It works until its input ends, and then leaves the group. Times are of the machine's monotonic clock.
 """
 
 import random
@@ -20,13 +20,13 @@ from tests.chaos.share_history import ACCEPT, REJECT, RELEASE
 
 POLL_S = 0.2
 COMMIT_TIMEOUT_S = 10.0
-# An answer that came during one poll is returned by it, or by the next where two leaders have answered; so a
-# record that is returned was not given before the last polls but these.
+# A poll returns the response that arrived during it, or, if two leaders responded, during the one before. So
+# a returned record was not delivered before the beginning of this many last polls.
 POLLS_OF_AN_ANSWER = 3
-# What is released now and then is accepted at last.
+# Beyond this count a member releases no record, so that each is finished in the end.
 MAX_RELEASED_COUNT = 4
 KINDS = {ACCEPT: AcknowledgeType.ACCEPT, RELEASE: AcknowledgeType.RELEASE, REJECT: AcknowledgeType.REJECT}
-# A member whose coordinator is on its way, or whose cluster stands still, goes on.
+# Errors after which a member continues: its coordinator moves, or the cluster is not available.
 PASSING = (
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
@@ -58,7 +58,7 @@ def poll(consumer: ShareConsumer) -> list[Message]:
 
 
 def commit(consumer: ShareConsumer) -> set[int]:
-    """Return the partitions whose acknowledgements hold."""
+    """Commit the acknowledgements; return the partitions where they are confirmed."""
     try:
         results = consumer.commit_sync(COMMIT_TIMEOUT_S) or {}
     except KafkaException:

@@ -1,4 +1,4 @@
-"""Faults in an order that a seed decides, under load, and the judgement at the end."""
+"""A storm: faults in an order that a seed decides, under load, and a check of the history at the end."""
 
 import random
 import time
@@ -16,7 +16,7 @@ from tests.chaos.transactions import CommittedReader, TransactionWriter
 
 PARTITIONS = 6
 WRITERS = 3
-RATE = 50  # records a second, writer and partition, unless told otherwise
+RATE = 50  # the default of records per second, writer and partition
 PAUSE_S = (0.5, 12.0)  # some shorter and some longer than broker.session.timeout.ms
 REST_S = (0.2, 2.0)
 RECOVERY_LIMIT_S = 90.0
@@ -26,7 +26,7 @@ FAULTS += ("pause controller", "terminate leader", "terminate follower", "termin
 
 @dataclass(slots=True)
 class Outcome:
-    """What a storm came to; it was survived if `problems` is empty."""
+    """The result of a storm, which is passed if `problems` is empty."""
 
     problems: list[str]
     records: int
@@ -34,7 +34,7 @@ class Outcome:
     faults: list[str] = field(default_factory=list)
     recoveries_s: list[float] = field(
         default_factory=list
-    )  # from a fault's begin until all partitions take writes
+    )  # from the beginning of a fault until all partitions accept writes
     transactions: Counter[str] = field(default_factory=Counter)  # by fate
     transaction_failures: Counter[str] = field(default_factory=Counter)
 
@@ -48,8 +48,9 @@ def storm(
     at_least: int = 1,
     rate: float = RATE,
 ) -> Outcome:
-    """Run three nodes under writers and readers, hurt them for `seconds`, and so many times `at_least`, heal
-    them, and judge.
+    """Run three nodes with writers and readers under faults, and check the history.
+
+    Faults are injected for `seconds`, but not fewer than `at_least`. Then all replicas get in sync again.
     """
     chance = random.Random(seed)
     nodes = Nodes(data)
@@ -92,8 +93,9 @@ def storm(
 def faults_in_turn(
     faults: Sequence[str], told: list[str], *, seconds: float, at_least: int, chance: random.Random
 ) -> Iterator[str]:
-    """Give faults for so long, and so many at least, each after a rest, and note them in `told`; each one
-    comes once before any comes again.
+    """Yield faults for `seconds`, but not fewer than `at_least`, each after a pause.
+
+    The faults are also appended to the list of the caller. Each comes once before any comes again.
     """
     deadline = time.monotonic() + seconds
     waiting = list(faults)
@@ -105,7 +107,7 @@ def faults_in_turn(
 
 
 def no_coordinator(nodes: Nodes, chance: random.Random) -> int:
-    """Refuse faults of coordinators, which this storm has none of."""
+    """Fail: this storm has no coordinator that a fault could hit."""
     raise AssertionError("no coordinator takes part")
 
 
@@ -116,9 +118,9 @@ def hurt(
     history: History,
     coordinator_of: Callable[[Nodes, random.Random], int] = no_coordinator,
 ) -> float:
-    """One fault and its end; the seconds until every partition took writes again after it began.
+    """Inject a fault and end it; return the seconds from its beginning until every partition accepts writes.
 
-    `coordinator_of` names the victim of a fault of a coordinator.
+    `coordinator_of` returns the victim of a fault that hits a coordinator.
     """
     verb, whom = fault.split()
     known, began = len(history.acknowledged), time.monotonic()
@@ -132,7 +134,7 @@ def hurt(
         {"kill": nodes.kill, "pause": nodes.pause, "terminate": nodes.terminate}[verb](victim)
         known = len(history.acknowledged)
     if whom != "all":
-        # A majority is there: writes must go on before the victim is back.
+        # A majority is left, so writes must continue before the victim is back.
         acknowledged_after(history, known, range(PARTITIONS), RECOVERY_LIMIT_S)
     took = time.monotonic() - began
     time.sleep(chance.uniform(0.0, 1.0))
@@ -145,7 +147,7 @@ def hurt(
         known = len(history.acknowledged)
         acknowledged_after(history, known, range(PARTITIONS), RECOVERY_LIMIT_S)
         took = time.monotonic() - began
-    # Two of three must be in sync before the next one is taken, or writes stop by right.
+    # Writes may stop if two of three replicas fail, so all must be in sync before the next fault.
     nodes.wait_until_in_sync()
     return took
 

@@ -1,4 +1,4 @@
-"""The judge must find what is wrong, or the chaos tests prove nothing."""
+"""The checker must find each violation, or the chaos tests prove nothing."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_a_clean_run_has_no_problems() -> None:
     assert a_history().problems(LOG) == []
 
 
-def test_a_record_that_nobody_was_told_of_may_be_missing() -> None:
+def test_an_unacknowledged_record_may_be_missing() -> None:
     assert a_history().problems(LOG[:4]) == []
 
 
@@ -33,7 +33,7 @@ def test_a_record_that_nobody_was_told_of_may_be_missing() -> None:
         ([*LOG, (1, 0, Stamp(7, 0, 5))], "strayed"),
     ],
 )
-def test_each_rule_is_found_broken(log: list[tuple[int, int, Stamp]], kind: str) -> None:
+def test_a_violation_of_each_rule_is_found(log: list[tuple[int, int, Stamp]], kind: str) -> None:
     problems = a_history().problems(log)
 
     assert any(problem.startswith(kind) for problem in problems), problems
@@ -48,7 +48,7 @@ def test_an_acknowledgement_names_the_offset() -> None:
     ]
 
 
-def test_an_acknowledgement_without_an_offset_still_means_that_it_is_there() -> None:
+def test_an_acknowledgement_without_an_offset_still_requires_the_record() -> None:
     history = History(acknowledged=[(Stamp(7, 0, 1), None), (Stamp(7, 0, 9), None)])
 
     assert history.problems(LOG) == [

@@ -1,4 +1,4 @@
-"""Three hosts whose network is cut: whole, in one direction, between two of them. Skipped where not root."""
+"""Three hosts whose network is cut: for one, in one direction, or between two. Skipped without root."""
 
 import time
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tests.chaos.traffic import Reader, Writer, acknowledged_after, create_topic
 pytestmark = pytest.mark.slow
 PARTITIONS, RATE = 6, 20
 CUT_S = 6.0
-# What was on its way when a link was cut is acknowledged by then.
+# Records in flight when a link was cut are acknowledged after this time.
 IN_FLIGHT_S = 0.5
 REPLICA_LAG_MS = 5_000
 RECOVERY_LIMIT_S = 60.0
@@ -32,7 +32,7 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Three nodes under load, judged at the end of all tests."""
+    """Run three nodes under load; check the history after all tests."""
     reason = why_no_hosts()
     if reason is not None:
         pytest.skip(reason)
@@ -55,7 +55,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def writes_go_on(world: World) -> float:
-    """Seconds until each partition has acknowledged what was sent from now on."""
+    """Wait until each partition acknowledges a record that is sent from now on; return the seconds."""
     time.sleep(IN_FLIGHT_S)
     return acknowledged_after(
         world.history, len(world.history.acknowledged), range(PARTITIONS), RECOVERY_LIMIT_S
@@ -64,7 +64,7 @@ def writes_go_on(world: World) -> float:
 
 @contextmanager
 def isolated(host: Host) -> Iterator[None]:
-    """Whatever becomes of the test, the next one finds a network that is whole."""
+    """Isolate a host, and join it again even if the test fails."""
     host.isolate()
     try:
         yield
@@ -74,7 +74,7 @@ def isolated(host: Host) -> Iterator[None]:
 
 @contextmanager
 def mute(host: Host, *others: Host) -> Iterator[None]:
-    """What a host sends to others is lost."""
+    """Lose the packets from a host to others."""
     for other in others:
         host.stop_sending_to(other)
     try:
@@ -105,9 +105,9 @@ def test_writes_go_on_without_a_leader_of_partitions(world: World) -> None:
     world.nodes.wait_until_in_sync()
 
 
-def test_a_node_that_is_heard_by_nobody_steps_aside(world: World) -> None:
-    """It hears all others, so it knows everything, and can tell nothing."""
-    # A client that is connected to the silent one alone would learn of no other leader (node D24).
+def test_a_node_whose_packets_are_lost_is_replaced(world: World) -> None:
+    """It hears all others, so it knows everything, but cannot reach them."""
+    # A client with a connection to the silent node only would not learn of another leader (node D24).
     world.nodes.spread_leaders()
     writes_go_on(world)
     silent = world.nodes.controller()
@@ -120,8 +120,8 @@ def test_a_node_that_is_heard_by_nobody_steps_aside(world: World) -> None:
     world.nodes.wait_until_in_sync()
 
 
-def test_a_link_between_two_followers_of_the_quorum_is_no_reason_to_elect(world: World) -> None:
-    """What one of them leads, the other cannot copy: it leaves the ISRs after `replica.lag.time.max.ms`."""
+def test_a_cut_link_between_two_followers_of_the_quorum_causes_no_election(world: World) -> None:
+    """Neither can replicate from the other, so each leaves the other's ISRs (`replica.lag.time.max.ms`)."""
     controller = world.nodes.controller()
     one, other = (host for index, host in enumerate(world.hosts) if index != controller)
 

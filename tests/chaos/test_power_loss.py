@@ -1,4 +1,4 @@
-"""Nodes on file systems that lose their power under load. Skipped where not root, or without loop devices."""
+"""Nodes on file systems that lose power under load. Skipped without root or loop devices."""
 
 import os
 import threading
@@ -30,7 +30,7 @@ def disk(tmp_path: Path) -> Iterator[PoweredDisk]:
 
 
 class Commands:
-    """Topics created one after the other; `acknowledged` are those that somebody was told of."""
+    """A client that creates topics one after the other; `acknowledged` has those that were confirmed."""
 
     def __init__(self, bootstrap: str) -> None:
         self.acknowledged: list[str] = []
@@ -46,13 +46,13 @@ class Commands:
             made = self._admin.create_topics([NewTopic(name, 1, 1)], request_timeout=2.0)[name]
             try:
                 made.result(CALL_TIMEOUT_S)
-            except KafkaException:  # nobody was told that it exists
+            except KafkaException:  # not confirmed, so it need not exist
                 self._stop.wait(0.1)
             else:
                 self.acknowledged.append(name)
 
     def more(self, count: int) -> None:
-        """Wait for so many more."""
+        """Wait for this many more topics."""
         wanted, deadline = len(self.acknowledged) + count, time.monotonic() + RECOVERY_LIMIT_S
         while len(self.acknowledged) < wanted:
             assert time.monotonic() < deadline, f"{len(self.acknowledged)} topics were made, not {wanted}"
@@ -64,7 +64,7 @@ class Commands:
 
 
 def lacks(nodes: Nodes, names: list[str]) -> list[str]:
-    """Which of these topics some node does not know."""
+    """Return the topics that some node does not know."""
     missing: list[str] = []
     for address in nodes.addresses:
         topics = AdminClient({"bootstrap.servers": address}).list_topics(timeout=CALL_TIMEOUT_S).topics
@@ -72,7 +72,7 @@ def lacks(nodes: Nodes, names: list[str]) -> list[str]:
     return missing
 
 
-def test_a_disk_that_lost_its_power_has_what_was_synced_and_nothing_else(disk: PoweredDisk) -> None:
+def test_a_disk_that_lost_power_has_only_synced_data(disk: PoweredDisk) -> None:
     directory = os.open(disk.directory, os.O_RDONLY)
     with (disk.directory / "file").open("wb", buffering=0) as file:
         file.write(b"synced")
@@ -89,7 +89,7 @@ def test_a_disk_that_lost_its_power_has_what_was_synced_and_nothing_else(disk: P
     assert (disk.directory / "file").read_bytes() == b"synced"
 
 
-def test_one_node_of_three_loses_its_power_and_nothing_acknowledged_is_lost(
+def test_no_acknowledged_record_is_lost_if_one_node_of_three_loses_power(
     disk: PoweredDisk, tmp_path: Path
 ) -> None:
     nodes = Nodes(tmp_path / "nodes", disks={0: disk})
@@ -120,8 +120,8 @@ def test_one_node_of_three_loses_its_power_and_nothing_acknowledged_is_lost(
         nodes.stop_all()
 
 
-def test_all_lose_their_power_at_once_and_no_command_is_lost(disk: PoweredDisk, tmp_path: Path) -> None:
-    """Records that nobody synced may be lost then, as with Apache Kafka; what the quorum answered may not."""
+def test_no_command_is_lost_if_all_nodes_lose_power_at_once(disk: PoweredDisk, tmp_path: Path) -> None:
+    """Unsynced records may be lost, as in Apache Kafka; changes that the quorum has confirmed may not."""
     nodes = Nodes(tmp_path / "nodes", disks=dict.fromkeys(range(3), disk))
     try:
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""The judge must find what is wrong, or the chaos tests prove nothing."""
+"""The checker must find each violation, or the chaos tests prove nothing."""
 
 import pytest
 
@@ -24,10 +24,10 @@ def problems(*deliveries: Delivery) -> list[str]:
     [
         [given(1, 1, ACCEPT, 2)],
         [given(1, 1, RELEASE, 2), given(2, 3, REJECT, 4)],
-        [given(1, 1, None), given(2, 9, ACCEPT, 10)],  # it crashed
-        [given(1, 1, ACCEPT, None)],  # the answer was lost: done with, perhaps
-        [given(1, 1, ACCEPT, None), given(1, 5, ACCEPT, 6)],  # a leader fell that had not written anything
-        [given(1, 5, ACCEPT, 6), given(1, 1, None)],  # the same, and the first one still had it
+        [given(1, 1, None), given(2, 9, ACCEPT, 10)],  # the member crashed
+        [given(1, 1, ACCEPT, None)],  # the response was lost: the record may be finished
+        [given(1, 1, ACCEPT, None), given(1, 5, ACCEPT, 6)],  # the leader failed before it wrote the state
+        [given(1, 5, ACCEPT, 6), given(1, 1, None)],  # likewise, and the first member still held the record
         [given(3, 1, None)],  # archived
     ],
 )
@@ -49,7 +49,7 @@ def test_a_clean_run_has_no_problems(deliveries: list[Delivery]) -> None:
         ([given(1, 1, REJECT, 2), given(1, 3, None)], "given after it was done"),
     ],
 )
-def test_each_rule_is_found_broken(deliveries: list[Delivery], kind: str) -> None:
+def test_a_violation_of_each_rule_is_found(deliveries: list[Delivery], kind: str) -> None:
     assert any(one.startswith(kind) for one in problems(*deliveries)), problems(*deliveries)
 
 
@@ -64,7 +64,7 @@ def letter_problems(*deliveries: Delivery, letters: int) -> list[str]:
     ("delivery", "letters"),
     [
         (given(1, 1, REJECT, 2), 1),
-        (given(1, 1, REJECT, None), 0),  # the answer was lost: rejected, perhaps
+        (given(1, 1, REJECT, None), 0),  # the response was lost: the record may be rejected
         (given(1, 1, REJECT, None), 1),
         (given(1, 1, ACCEPT, 2), 0),
         (given(3, 1, None), 1),
@@ -84,5 +84,5 @@ def test_letters_of_a_clean_run_have_no_problems(delivery: Delivery, letters: in
         (given(2, 1, RELEASE, 2), 1, "letter without a reason"),
     ],
 )
-def test_each_rule_of_letters_is_found_broken(delivery: Delivery, letters: int, kind: str) -> None:
+def test_a_violation_of_each_rule_of_letters_is_found(delivery: Delivery, letters: int, kind: str) -> None:
     assert any(one.startswith(kind) for one in letter_problems(delivery, letters=letters))

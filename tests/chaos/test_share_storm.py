@@ -1,7 +1,7 @@
-"""A share group of real processes under faults: nothing is lost, nothing comes again that is done
-with, and what is rejected has one dead letter.
+"""A share group of real processes under faults: no record is lost, a finished record is not delivered again,
+and a rejected record has one dead letter.
 
-A short storm here; `scripts/chaos --shares --minutes 10 --seed N` runs long ones.
+This storm is short; `scripts/chaos --shares --minutes 10 --seed N` runs long ones.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Real processes, killed, paused and stopped under load: nothing acknowledged is lost, nothing comes twice,
-and transactions are whole.
+"""Real processes are killed, paused and stopped under load: no acknowledged record is lost, none is there
+twice, and transactions are atomic.
 
-A short storm here; `scripts/chaos --minutes 10 --seed N` runs long ones.
+This storm is short; `scripts/chaos --minutes 10 --seed N` runs long ones.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.chaos.storm import storm
 pytestmark = pytest.mark.slow
 
 
-def test_a_storm_of_faults_loses_and_doubles_nothing(tmp_path: Path) -> None:
+def test_a_storm_of_faults_loses_and_duplicates_nothing(tmp_path: Path) -> None:
     outcome = storm(tmp_path, seed=1, seconds=25, at_least=5, rate=15)
 
     assert outcome.problems == []

@@ -1,4 +1,4 @@
-"""The judge of transactions must find what is wrong, or the storm proves nothing."""
+"""The checker of transactions must find each violation, or the storm proves nothing."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def a_history(shown: list[Shown] | None = None) -> TransactionHistory:
     )
 
 
-def test_an_unknown_transaction_may_be_there_or_not() -> None:
+def test_a_transaction_with_an_unknown_result_may_be_committed_or_not() -> None:
     assert a_history().problems(LOG) == []
     assert a_history().problems(LOG + SILENT_LOG) == []
     assert TransactionStamp.decode(GOOD.encode()) == GOOD
@@ -35,11 +35,11 @@ def test_an_unknown_transaction_may_be_there_or_not() -> None:
         ([(0, 6, GOOD), LOG[1]], "changed"),
     ],
 )
-def test_each_rule_is_found_broken(log: list[Shown], kind: str) -> None:
+def test_a_violation_of_each_rule_is_found(log: list[Shown], kind: str) -> None:
     problems = a_history().problems(log)
 
     assert any(problem.startswith(kind) for problem in problems), problems
 
 
-def test_what_was_shown_of_an_aborted_transaction_is_found() -> None:
+def test_a_record_read_from_an_aborted_transaction_is_found() -> None:
     assert a_history([(0, 7, BAD)]).problems(LOG)[0].startswith("changed")

@@ -1,4 +1,4 @@
-"""Clients under chaos, all of them confluent-kafka: idempotent writers with acks=all, and readers."""
+"""Clients of the chaos tests, all from confluent-kafka: idempotent writers with acks=all, and readers."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ from tests.chaos.history import History, Stamp
 TOPIC = "chaos"
 CALL_TIMEOUT_S = 60
 DRAIN_TIMEOUT_S = 120.0
-# Soon again at a new leader; a record is given up only long after the last fault.
+# Retries reach a new leader soon; the client gives a record up only long after the last fault.
 WRITER: dict[str, Any] = {
     "enable.idempotence": True,
     "linger.ms": 1,
@@ -38,7 +38,7 @@ def create_topic(
 
 
 class Writer:
-    """Sends to all partitions in turn, at `rate` records a second each, until it is stopped."""
+    """A producer that sends to all partitions in turn, `rate` records a second each, until stopped."""
 
     def __init__(self, number: int, bootstrap: str, partitions: int, rate: float, history: History) -> None:
         self.sent = 0
@@ -76,14 +76,14 @@ class Writer:
                 self._producer.poll(0.05)
 
     def stop(self) -> None:
-        """Send no more, and wait until the fate of every record is known."""
+        """Stop sending, and wait until the result of every record is known."""
         self._stop.set()
         self._thread.join()
         self._producer.flush(DRAIN_TIMEOUT_S)
 
 
 class Reader:
-    """Follows all partitions from the beginning and notes everything that it is shown."""
+    """A consumer that reads all partitions from the beginning, and records everything it reads."""
 
     def __init__(self, bootstrap: str, partitions: int, history: History) -> None:
         self._history = history
@@ -107,7 +107,7 @@ class Reader:
 
 
 def read_all(bootstrap: str, partitions: int) -> list[tuple[int, int, Stamp]]:
-    """Every record that the topic holds, as (partition, offset, stamp)."""
+    """Return every record of the topic as (partition, offset, stamp)."""
     return [
         (message.partition(), message.offset(), Stamp.decode(message.value()))
         for message in read_topic(bootstrap, TOPIC, partitions)
@@ -115,7 +115,7 @@ def read_all(bootstrap: str, partitions: int) -> list[tuple[int, int, Stamp]]:
 
 
 def read_topic(bootstrap: str, topic: str, partitions: int) -> list[Message]:
-    """Every record that a topic holds."""
+    """Return every record of a topic."""
     consumer = _consumer(bootstrap)
     places = [TopicPartition(topic, index, 0) for index in range(partitions)]
     ends = {
@@ -139,7 +139,7 @@ def read_topic(bootstrap: str, topic: str, partitions: int) -> list[Message]:
 
 
 def acknowledged_after(history: History, known: int, partitions: Sequence[int], timeout_s: float) -> float:
-    """Seconds until each of `partitions` has acknowledged something behind the first `known` entries."""
+    """Wait until each partition acknowledges a record beyond the first `known`; return the seconds."""
     began = time.monotonic()
     while True:
         seen = {stamp.partition for stamp, _ in history.acknowledged[known:]}

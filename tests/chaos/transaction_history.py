@@ -1,11 +1,11 @@
-"""What producers did in transactions while nodes died, and what that forbids: the judge.
+"""The history of transactions while nodes fail, and a checker of its rules.
 
-Each transaction sends one record to each of some partitions. The rules, for who reads what is committed:
+Each transaction sends one record to each of some partitions. The rules, for readers of committed records:
 
 - all records of a committed transaction are there, each once;
-- no record of an aborted one ever was;
-- of one whose end nobody was told, all are there or none;
-- what was shown once stays.
+- no record of an aborted transaction was ever there;
+- of a transaction whose result is unknown, all records are there or none;
+- a record that was read once stays.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-MAX_PROBLEMS = 20  # of a kind
+MAX_PROBLEMS = 20  # of each kind
 
 
 class Fate(Enum):
@@ -24,7 +24,7 @@ class Fate(Enum):
 
 
 class TransactionStamp(NamedTuple):
-    """What stands in a record: the how many-th transaction of which writer."""
+    """The value of a record: its writer, and the number of the transaction."""
 
     writer: str
     number: int
@@ -43,15 +43,15 @@ Shown = tuple[int, int, TransactionStamp]  # partition, offset
 
 @dataclass(slots=True)
 class TransactionHistory:
-    """Filled from several threads; each transaction by its own writer alone."""
+    """The transactions and their fates; several threads fill it, each only with its own transactions."""
 
     partitions: dict[TransactionStamp, Sequence[int]] = field(default_factory=dict)
     fates: dict[TransactionStamp, Fate] = field(default_factory=dict)
-    shown: list[Shown] = field(default_factory=list)  # to a reader of what is committed, all the while
-    failures: Counter[str] = field(default_factory=Counter)  # of calls, by what they said
+    shown: list[Shown] = field(default_factory=list)  # read by a read_committed consumer during the run
+    failures: Counter[str] = field(default_factory=Counter)  # of calls, by error
 
     def problems(self, log: Sequence[Shown]) -> list[str]:
-        """Every rule that `log`, all that may be read in the end, breaks; none: an empty list."""
+        """Return the violations of the rules by `log`, which is all committed records at the end."""
         there: dict[TransactionStamp, list[int]] = {}
         for partition, _, stamp in log:
             there.setdefault(stamp, []).append(partition)

@@ -1,5 +1,6 @@
-"""Producers with transactions under chaos, of both protocols: confluent-kafka's, and Java's where Maven finds
-it; and a reader of what is committed.
+"""Transactional producers of the chaos tests, and a reader of committed records.
+
+They have both versions of the transaction protocol: confluent-kafka's producer, and Java's if Maven finds it.
 """
 
 import random
@@ -20,15 +21,15 @@ PARTITIONS = 4
 TRANSACTION_TIMEOUT_MS = 15_000
 CALL_TIMEOUT_S = 60.0
 ABORTED_SHARE, LEFT_SHARE = 0.2, 0.02
-PAUSE_S = 0.05  # between two transactions: the storm is about faults
+PAUSE_S = 0.05  # between two transactions: load is not the subject
 
 
 class Failed(Exception):
-    """The producer is not to be used any more."""
+    """The producer failed, and cannot be used any more."""
 
 
 class Client(Protocol):
-    """One transactional id. `begin_anew` is a new producer, which fences the one before."""
+    """The producer of one transactional id. `begin_anew` makes a new one, which fences the one before."""
 
     def begin_anew(self) -> None: ...
     def send(self, partitions: Sequence[int], stamp: TransactionStamp) -> None: ...
@@ -110,13 +111,13 @@ class Java:
 
 
 def clients(bootstrap: str) -> list[Client]:
-    """All that are installed."""
+    """Return a producer of each kind that is installed."""
     found: list[Client] = [Librdkafka(bootstrap, f"id-{number}") for number in range(2)]
     return found if why_not() else [*found, Java(bootstrap, "id-java")]
 
 
 class TransactionWriter:
-    """One transaction after another, until it is stopped; some are aborted, some left open by who dies."""
+    """A loop of transactions until stopped; some are aborted, and some left open by an abandoned producer."""
 
     def __init__(self, name: str, client: Client, history: TransactionHistory, seed: int) -> None:
         self._name, self._client, self._history = name, client, history
@@ -141,9 +142,9 @@ class TransactionWriter:
         self._client.close()
 
     def _transaction(self, stamp: TransactionStamp) -> bool:
-        """Whether the producer can go on."""
+        """Run one transaction; return False if the producer is abandoned with it open."""
         partitions = self._chance.sample(range(PARTITIONS), self._chance.randint(1, PARTITIONS))
-        self._history.fates[stamp] = Fate.ABORTED  # nobody has asked for anything else
+        self._history.fates[stamp] = Fate.ABORTED  # until a commit is requested
         self._history.partitions[stamp] = partitions
         self._client.send(partitions, stamp)
         what = self._chance.random()
@@ -163,7 +164,7 @@ class TransactionWriter:
 
 
 class CommittedReader:
-    """Follows the topic, and notes all that it is shown."""
+    """A read_committed consumer that records everything it reads."""
 
     def __init__(self, bootstrap: str, history: TransactionHistory) -> None:
         self._history, self._consumer = history, _consumer(bootstrap)
@@ -188,9 +189,10 @@ def create_topic(bootstrap: str) -> None:
 
 
 def read_all_committed(bootstrap: str) -> list[Shown]:
-    """All that may be read once every transaction is over: up to the ends of the partitions.
+    """Return all committed records once every transaction is over.
 
-    Ends of logs, not of what may be read by then: a commit is answered before its markers are everywhere.
+    It reads up to the log end offsets, not up to the last stable offsets of this moment: a commit is answered
+    before its markers are in every partition.
     """
     uncommitted = _consumer(bootstrap, "read_uncommitted")
     ends = {

@@ -1,4 +1,4 @@
-"""All targets of the fuzz, by name."""
+"""All targets of the fuzzer, by name."""
 
 from typing import Final
 

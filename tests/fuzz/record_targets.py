@@ -1,4 +1,4 @@
-"""Batches and records: of producers and of leaders, as they are read, and as they are opened."""
+"""Fuzz targets for batches and records: validation, reading and decompression."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -67,7 +67,7 @@ def _walk_corpus() -> list[bytes]:
 
 
 def _walk(content: bytes) -> None:
-    """Ask the compiled walk and its twin in Python the same."""
+    """Compare the results of the compiled walk and its twin in Python."""
     if len(content) < 3:
         return
     count, kind, seed = content[:3]
@@ -100,7 +100,7 @@ def _batches() -> list[bytes]:
 
 
 def sealed(batch: bytes) -> bytes:
-    """Return the batch with a length and a CRC that are right, as an attacker would send it."""
+    """Return the batch with a correct length and CRC, as an attacker would send it."""
     if len(batch) < HEADER_SIZE:
         return batch
     whole = bytearray(batch)
@@ -110,7 +110,7 @@ def sealed(batch: bytes) -> bytes:
 
 
 def _taken(content: bytes) -> tuple[int, bytes]:
-    """Return the first byte, which chooses, and a batch; it is sealed unless the highest bit is set."""
+    """Return the low bits of the first byte, and the batch after it; it is sealed if the highest bit is 0."""
     if not content:
         return 0, b""
     kind, batch = content[0], content[1:]
@@ -124,7 +124,7 @@ def _chosen(batches: list[bytes], kinds: int) -> list[bytes]:
 
 @contextmanager
 def _in_python() -> Iterator[None]:
-    """Walk in Python, as where no compiler was; every record is checked."""
+    """Use the walk in Python, as in an installation without a compiler."""
     with (
         patch.object(batch_validator, "walk", pure_record_walk.walk),
         patch.object(batch_validator, "is_plain", pure_record_walk.is_plain),
@@ -142,7 +142,7 @@ def _outcome(job: Callable[[], Any]) -> tuple[object, ...]:
 
 
 def _validate(content: bytes) -> None:
-    """Validate a client's batch at once and in full, compiled and in Python: one judgement."""
+    """Validate a client's batch at once and in full, compiled and in Python; the results must agree."""
     kind, batch = _taken(content)
     config, version = _CONFIGS[kind % len(_CONFIGS)], 13 if kind & 8 else 3
 
@@ -153,7 +153,7 @@ def _validate(content: bytes) -> None:
     at_once = _outcome(
         lambda: validate_at_once(bytearray(batch), config=config, now_ms=_NOW_MS, produce_version=version)
     )
-    # Of what is compressed another mistake may be met first, as it is opened in pieces.
+    # A compressed batch is decompressed in pieces, so another of its errors may be found first.
     both_refuse = (
         at_once is not None and isinstance(at_once[0], ErrorCode) and isinstance(judged[0], ErrorCode)
     )
@@ -164,7 +164,7 @@ def _validate(content: bytes) -> None:
     if judged and isinstance(judged[0], ErrorCode):
         return
     if config.validate_records:
-        # What was taken can be read by anybody.
+        # Every reader can read an accepted batch.
         stored = judged[1]
         assert isinstance(stored, bytes)
         header = check_batch(stored)
@@ -172,7 +172,7 @@ def _validate(content: bytes) -> None:
 
 
 def _read_batches(content: bytes) -> None:
-    """Read bytes as consumers, followers, time look-ups and the tools do."""
+    """Read bytes as consumers, followers, lookups of timestamps and the tools do."""
     kind, batch = _taken(content)
     jobs: tuple[Callable[[], object], ...] = (
         lambda: check_batch(batch),
@@ -219,7 +219,7 @@ def _compressed_corpus(codec: Compression) -> Callable[[], list[bytes]]:
         found = [compress(codec, one) for one in contents]
         found += [found[2] * 2, found[1] * 30, found[2][:-3]]
         if codec is Compression.SNAPPY:
-            found.append(found[2][20:])  # a block alone, as some clients send it
+            found.append(found[2][20:])  # a single block, as some clients send it
         if codec is Compression.ZSTD:
             found.append(b"\x50\x2a\x4d\x18\x04\0\0\0skip" + found[2])
         return found
@@ -262,26 +262,26 @@ def _short(one: bytes | KafkaError) -> str:
 TARGETS: Final = (
     Target(
         name="record-walk",
-        reads="records of a batch, by the compiled walk and by its twin in Python",
+        reads="records of a batch, in the compiled walk and in its twin in Python",
         corpus=_walk_corpus,
         run=_walk,
     ),
     Target(
         name="produced-batches",
-        reads="batches of producers, under many settings, at once and in full, by both walks",
+        reads="batches of producers, with many settings, at once and in full, in both walks",
         corpus=lambda: _chosen(_batches(), 16),
         run=_validate,
     ),
     Target(
         name="read-batches",
-        reads="batches that a leader sent or that lie in a log",
+        reads="batches that a leader sent or that are in a log",
         corpus=lambda: _chosen([*_batches(), b"".join(_batches()[:3])], 7),
         run=_read_batches,
     ),
     *(
         Target(
             name=f"opened-{codec.name.lower()}",
-            reads=f"records compressed by {codec.name.lower()}, at once and in pieces",
+            reads=f"records compressed with {codec.name.lower()}, at once and in pieces",
             corpus=_compressed_corpus(codec),
             run=_open(codec),
         )

@@ -1,4 +1,4 @@
-"""The REST API: bytes of HTTP as a socket gives them, and bodies of each route as its handler takes them."""
+"""Fuzz targets for the REST API: bytes of HTTP from a socket, and bodies for the handler of each route."""
 
 import asyncio
 import re
@@ -33,18 +33,18 @@ from tests.fuzz.target import Target
 
 _CLUSTER: Final = "cluster"
 _TEXTS: Final = {"cluster_id": _CLUSTER}
-_TURNS: Final = 40  # of the loop, in which a small request is served
+_TURNS: Final = 40  # turns of the loop, enough to serve a small request
 _MEMORY_BYTES: Final = 256 << 20
 
 
 class _Services:
-    """The parts of a node of which the server needs one."""
+    """The services of a node; the server needs only one."""
 
     audit = AuditLog()
 
 
 class _Facts:
-    """What the server asks of its node."""
+    """The facts about its node that the server needs."""
 
     cluster_id = _CLUSTER
     node_id = 1
@@ -69,7 +69,7 @@ class _Facts:
 
 
 class _Authentication:
-    """Takes no logins."""
+    """Authentication without any login method."""
 
     methods = ()
 
@@ -78,7 +78,7 @@ class _Authentication:
 
 
 class _Socket(asyncio.Transport):
-    """Takes what is answered, and reads nothing."""
+    """A transport that keeps the responses, and reads nothing."""
 
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 5), "sockname": ("127.0.0.1", 6)})
@@ -102,13 +102,13 @@ class _Socket(asyncio.Transport):
         self.is_closed = True
 
     def pause_reading(self) -> None:
-        """Nothing is read from it."""
+        """Do nothing: it reads nothing."""
 
     def resume_reading(self) -> None:
-        """Nothing is read from it."""
+        """Do nothing: it reads nothing."""
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """It takes all at once."""
+        """Do nothing: it accepts all bytes at once."""
 
     def get_write_buffer_size(self) -> int:
         return 0
@@ -146,7 +146,7 @@ _STATUS: Final = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 
 
 def _serve(content: bytes) -> None:
-    """Give bytes to a connection, cut where the first byte says; nothing is answered 500."""
+    """Send bytes to a connection, cut at the place in the first byte; no response may be a status of 5xx."""
     if not content:
         return
     cut, stream, server = content[0], content[1:], _server()
@@ -214,7 +214,7 @@ def _first_value(schema: Schema) -> str:
 
 
 def _values(schema: Schema) -> Iterator[Json]:
-    """Values that a schema takes: one, or one for each of its choices."""
+    """Yield values that a schema accepts: one, or one for each of its options."""
     for option in schema.get("anyOf", ()):
         yield from _values(option)
     if "enum" in schema:
@@ -244,7 +244,7 @@ def _values(schema: Schema) -> Iterator[Json]:
 
 
 class _Nobody:
-    """A client whose cluster does not answer: handlers take their bodies apart before they ask it."""
+    """A client whose cluster does not answer: handlers parse their bodies before they send requests."""
 
     def __getattr__(self, name: str) -> Any:
         if name == "until":
@@ -268,7 +268,7 @@ class _Nobody:
 
 
 class _NoInstances:
-    """Consumers of v2, of which there are none."""
+    """The consumer instances of v2, of which none exists."""
 
     def __getattr__(self, name: str) -> Any:
         def refuse(*_: Any, **__: Any) -> Any:
@@ -283,7 +283,7 @@ def _routes_with_bodies() -> list[Route]:
 
 
 def _handle(content: bytes) -> None:
-    """Judge a body by the schema of its route, and give it to the handler."""
+    """Check a body against the schema of its route, and pass it to the handler."""
     if not content:
         return
     routes = _routes_with_bodies()
@@ -365,7 +365,7 @@ TARGETS: Final = (
     ),
     Target(
         name="rest-bodies",
-        reads="JSON bodies of every route, by its schema and its handler",
+        reads="JSON bodies of every route, in its schema and its handler",
         corpus=_bodies,
         run=_handle,
     ),

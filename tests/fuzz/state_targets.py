@@ -1,4 +1,4 @@
-"""What a node keeps: logs of groups, ids and metadata, the words of voters, files beside the logs."""
+"""Fuzz targets for the state of a node: internal logs, metadata, messages of voters, files beside logs."""
 
 import random
 import struct
@@ -85,7 +85,7 @@ _NOW_MS: Final = 1_000_000
 
 
 def _all_sealed(content: bytes) -> bytes:
-    """Return bytes with the CRC of each whole batch at their start made right."""
+    """Return the bytes with the CRC of each whole batch at their start corrected."""
     whole, position = bytearray(content), 0
     while len(whole) - position >= HEADER_SIZE:
         size = LOG_OVERHEAD + int.from_bytes(whole[position + 8 : position + 12], signed=True)
@@ -138,7 +138,7 @@ def _group_logs() -> list[bytes]:
 
 
 def _consumer_group_logs() -> list[bytes]:
-    """Keys of every kind, with values that begin as theirs do."""
+    """Return logs with keys of every kind, and values that begin like valid ones."""
     keys = [struct.pack(">hh", kind, 1) + b"g" + struct.pack(">h", 1) + b"m" for kind in range(20)]
     values = [b"\0\0" + bytes(40), b"\0\1" + b"\2g" * 20, b"\0\0\0\0\0\1" + bytes(30)]
     return [bytes(build_batch([(key, value, 0, ()) for key in keys])) for value in values]
@@ -213,7 +213,7 @@ def _load_transactions(content: bytes) -> None:
 
 
 def _notes() -> list[bytes]:
-    """Notes on dead letters of a share-partition: of none, and of some."""
+    """Return notes on the dead letters of a share-partition: without letters, and with some."""
     records = (
         ArchivedRecords(5, 5, 1, ArchiveReason.REJECTED),
         ArchivedRecords(7, 9, 5, ArchiveReason.DELIVERY_LIMIT),
@@ -226,7 +226,7 @@ def _notes() -> list[bytes]:
 
 
 def _read_note(content: bytes) -> None:
-    """What is read is what would be written."""
+    """Read a note; written again, it must have the given bytes."""
     try:
         note = read_note(content)
     except ValueError as error:
@@ -268,7 +268,7 @@ def _share_state_logs() -> list[bytes]:
 
 
 def _load_share_states(content: bytes) -> None:
-    """A log; and its bytes as key and value of one record, of any length."""
+    """Load the bytes as a log, and replay them as the key and value of one record."""
 
     def replayed(key: bytes, value: bytes) -> None:
         record = decode_share_state(key, value)
@@ -308,7 +308,7 @@ def _metadata_logs() -> list[bytes]:
 
 
 def _open_entry(log: bytes) -> None:
-    check_entry(log)  # as whoever took it into the log has
+    check_entry(log)  # as the reader of the log does first
     open_entry(log)
     voters_of(log)
 
@@ -362,7 +362,7 @@ def _words() -> list[bytes]:
 
 
 def _hear(content: bytes) -> None:
-    """Take words that no voter or broker said."""
+    """Decode bytes as each message of voters and brokers."""
     _try_all(
         (
             lambda: raft_messages.decode_message(content),
@@ -399,7 +399,7 @@ def _open_log(disk: MemoryDisk, *, clean: bool, recovery_point: int = 0) -> Part
 
 @cache
 def _sound_disk() -> MemoryDisk:
-    """A log of some segments, with transactions and two leaders."""
+    """Return a disk with a log of some segments, from producers and two leader epochs."""
     disk = MemoryDisk()
     log = _open_log(disk, clean=True)
     for number in range(40):
@@ -430,14 +430,14 @@ def _log_files() -> list[bytes]:
 
 
 def _open_damaged(content: bytes) -> None:
-    """Open a log of which one file has these bytes, read it, look up times, and check it."""
+    """Open a log with these bytes in one of its files, read it, look up timestamps, and check it."""
     if len(content) < 2:
         return
     path = _names()[content[0] % len(_names())]
     disk = _sound_disk().copy()
     disk.write_file(path, content[2:], sync=True)
     is_clean = bool(content[1] & 1)
-    # After a clean stop the checkpoint holds where the log ends.
+    # After a clean stop the checkpoint has the log end offset.
     log = _open_log(disk, clean=is_clean, recovery_point=_END_OFFSET if is_clean else content[1] >> 1)
     try:
         jobs: list[Callable[[], object]] = [
@@ -510,7 +510,7 @@ TARGETS: Final = (
     ),
     Target(
         name="group-records",
-        reads="keys and values of __consumer_offsets, replayed",
+        reads="keys and values of __consumer_offsets, which are replayed",
         corpus=_group_records,
         run=_read_group_record,
     ),
@@ -546,7 +546,7 @@ TARGETS: Final = (
     ),
     Target(
         name="quorum-words",
-        reads="what voters and brokers say to each other, and the handshake before it",
+        reads="messages between voters and brokers, and the handshake before them",
         corpus=_words,
         run=_hear,
     ),
@@ -558,7 +558,7 @@ TARGETS: Final = (
     ),
     Target(
         name="small-files",
-        reads="checkpoints, the files of ids, snapshots of producers, names of directories",
+        reads="checkpoints, files of ids, producer snapshots, names of directories",
         corpus=_small_files,
         run=_read_small_file,
     ),

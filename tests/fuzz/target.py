@@ -1,4 +1,4 @@
-"""A target of the fuzz: bytes of an attacker, the reader that takes them, and what may come out of it."""
+"""A target of the fuzzer: a reader of hostile bytes, its first inputs, and the errors that it may raise."""
 
 import random
 import resource
@@ -12,8 +12,8 @@ from typing import Final
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.rest_api.rest_error import RestError
 
-# CPU time of one execution: of the fuzz's inputs, which have at most some ten thousand bytes, nothing takes
-# longer, though coverage is traced and the machine is shared.
+# CPU time of one execution. No input of some ten thousand bytes takes longer, even with traced coverage and
+# on a shared machine.
 MAX_CPU_S: Final = 0.5
 # Growth of the process's peak during one execution.
 MAX_GROWTH_BYTES: Final = 48 << 20
@@ -23,8 +23,10 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """`run` gives bytes to a reader. KafkaError and RestError are answers; anything else is a finding, and so
-    are UNKNOWN_SERVER_ERROR, a status of 500, and an execution beyond the limits.
+    """A reader of bytes; `run` passes bytes to it, and `reads` says what it reads.
+
+    KafkaError and RestError are permitted answers. Any other exception is a finding, and so are
+    UNKNOWN_SERVER_ERROR, a status of 500, and an execution beyond the limits.
     """
 
     name: str
@@ -36,16 +38,16 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What came out that should not, and of which input."""
+    """A result that must not be, and its input."""
 
-    place: str  # findings of one place are one finding
+    place: str  # only the smallest input is kept of each place
     problem: str
     content: bytes
 
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What was seen of one target."""
+    """The results of one target."""
 
     executions: int = 0
     accepted: int = 0  # without an error
@@ -54,7 +56,7 @@ class Tally:
     findings: dict[str, Finding] = field(default_factory=dict)
 
     def judge(self, target: Target, content: bytes) -> None:
-        """Run the target once; note what came out."""
+        """Run the target once, and record the result."""
         self.executions += 1
         peak, began_s = _peak_bytes(), time.thread_time()
         try:
@@ -93,7 +95,7 @@ def _peak_bytes() -> int:
 
 
 def _place_of(error: Exception) -> str:
-    """The innermost frame of our own code, else the innermost of all."""
+    """Return the innermost frame of our own code, or else the innermost of all."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [one for one in frames if not one.filename.startswith("<") and _is_own(one.filename)]
     last = (own or list(frames))[-1]
@@ -125,7 +127,7 @@ def mutated(corpus: Sequence[bytes], chance: random.Random) -> bytes:
         other = chance.choice(corpus)
         content[chance.randrange(len(content) + 1) :] = other[chance.randrange(len(other) + 1) :]
     for _ in range(chance.choice((1, 1, 2, 4, 8))):
-        # The first bytes hold more lengths and kinds than the others.
+        # The first bytes have more lengths and kinds than the others.
         size = min(len(content), 24) if chance.random() < 0.4 else len(content)
         place, kind = chance.randrange(size + 1), chance.random()
         if kind < 0.35 and place < len(content):
@@ -145,7 +147,7 @@ def mutated(corpus: Sequence[bytes], chance: random.Random) -> bytes:
         else:
             del content[place:]
     if chance.random() < 0.1:
-        # As long as may be, of one piece: what takes time with the square of a length shows.
+        # A repeated piece up to the maximum length, which shows quadratic time.
         place = chance.randrange(len(content) + 1)
         piece = bytes(content[place : place + chance.randrange(1, 4)]) or b" "
         if chance.random() < 0.3:
@@ -155,7 +157,7 @@ def mutated(corpus: Sequence[bytes], chance: random.Random) -> bytes:
 
 
 def walk(target: Target, seed: int, executions: int) -> Tally:
-    """Run the corpus and so many inputs around it; the same seed gives the same inputs."""
+    """Run the corpus and this number of mutated inputs; equal seeds give equal inputs."""
     chance, tally, corpus = random.Random(f"{target.name} {seed}"), Tally(), target.corpus()
     for content in corpus:
         tally.judge(target, content)

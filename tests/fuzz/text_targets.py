@@ -1,4 +1,4 @@
-"""Texts: expressions over names, settings, and what the REST API takes apart itself."""
+"""Fuzz targets for texts: regular expressions, settings, tokens, and texts that the REST API parses."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -33,7 +33,7 @@ from ottla.node.settings.properties_file import parse_properties
 from tests import tokens
 from tests.fuzz.target import Target
 
-# What takes time with the square of its length takes more of 16 KiB.
+# An input of 16 KiB takes longer if the time is quadratic.
 MAX_CPU_S: Final = 0.2
 _NAMES: Final = ("a", "orders.eu-1", "ab" * 124, "__consumer_offsets", "x" * 249)
 
@@ -134,7 +134,7 @@ _DOCUMENTS: Final = (
 
 
 def _stream(content: bytes) -> None:
-    """Read documents in pieces, of which the first byte tells the size; each as a record, and back."""
+    """Read documents in pieces of the size in the first byte, and parse each as a record."""
     if not content:
         return
     step, body = content[0] or 1, content[1:]
@@ -209,7 +209,7 @@ def _place(content: bytes) -> None:
 
 
 def _parse(offset: str, timestamp: str) -> None:
-    # The route's schema is asked before.
+    # The schema of the route is checked first.
     for text, pattern in ((offset, OFFSET_PATTERN), (timestamp, TIMESTAMP_PATTERN)):
         if text and problem_of(text, {"type": "string", "pattern": pattern}, "place") is not None:
             return
@@ -217,7 +217,7 @@ def _parse(offset: str, timestamp: str) -> None:
 
 
 def _show(content: bytes) -> None:
-    """Show a record whose key, value and header are anything."""
+    """Show a record with these bytes as key, value and header."""
     third = len(content) // 3
     record = Record(
         0,
@@ -247,7 +247,7 @@ def _provider_keys() -> KeySet:
 
 
 def _authenticate(content: bytes) -> None:
-    """Read a first message of OAUTHBEARER with its token, a token, and the keys of a provider."""
+    """Read bytes as a first message of OAUTHBEARER, as a token, and as the keys of a provider."""
     token = _text(content)
     try:
         token = read_request(content).token
@@ -272,13 +272,13 @@ def _tokens() -> list[bytes]:
 TARGETS: Final = (
     Target(
         name="access-tokens",
-        reads="messages of OAUTHBEARER, access tokens, and the keys of their provider",
+        reads="messages of OAUTHBEARER, access tokens, and the keys of a provider",
         corpus=_tokens,
         run=_authenticate,
     ),
     Target(
         name="patterns",
-        reads="expressions over names of topics and transactional ids",
+        reads="regular expressions over names of topics and transactional ids",
         corpus=_patterns,
         run=_match,
     ),
@@ -308,5 +308,5 @@ TARGETS: Final = (
         ],
         run=_place,
     ),
-    Target(name="rest-shown", reads="records that are shown as JSON", corpus=_shown, run=_show),
+    Target(name="rest-shown", reads="records that are returned as JSON", corpus=_shown, run=_show),
 )

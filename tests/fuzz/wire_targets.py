@@ -1,4 +1,4 @@
-"""Frames: requests of clients, answers of hostile nodes, and what cuts a stream into frames."""
+"""Fuzz targets for frames: requests of clients, responses of hostile nodes, and streams of frames."""
 
 import random
 import struct
@@ -33,7 +33,7 @@ from tests.golden import captured
 from tests.property.random_messages import random_message
 
 _MAX_CAPTURED_BYTES: Final = 1_500
-_KIND: Final = struct.Struct(">hh")  # api key and version, which an answer does not tell
+_KIND: Final = struct.Struct(">hh")  # api key and version, which a response does not contain
 _MAX_FRAME_BYTES: Final = 1 << 20
 
 
@@ -54,7 +54,7 @@ def _versions(cls: type[Any]) -> range:
 
 @cache
 def request_corpus() -> list[bytes]:
-    """Two made-up requests of each version of each API, and captured ones."""
+    """Return two random requests of each version of each API, and captured ones."""
     frames: list[bytes] = []
     chance = random.Random("requests")
     for api in _all_apis():
@@ -69,7 +69,7 @@ def request_corpus() -> list[bytes]:
 
 
 def read_request(frame: bytes) -> None:
-    """Read a request as `dispatch` does, then refuse it as it does."""
+    """Read a request as `dispatch` does, and then reject it as `dispatch` does."""
     view = memoryview(frame)
     api_key, version = peek_api(view)
     codec.request_class(api_key)
@@ -91,11 +91,11 @@ def read_request(frame: bytes) -> None:
     _refuse(api, version, view)
     written = encode(request, version)
     again = codec.decode_request(api_key, version, written, 0)
-    assert encode(again, version) == written, "what was read is written otherwise"
+    assert encode(again, version) == written, "the decoded request is encoded differently"
 
 
 def _refuse(api: ApiKey | PeerApi, version: int, view: memoryview) -> None:
-    """Refuse a request of any content, by an answer that this version can hold."""
+    """Reject a request of any content, with a response that this version has a field for."""
     error = KafkaError(ErrorCode.INVALID_REQUEST, "refused")
     if refusals.has_top(api, version):
         response = refusals.at_top(api, version, error)
@@ -111,7 +111,7 @@ def _refuse(api: ApiKey | PeerApi, version: int, view: memoryview) -> None:
 
 @cache
 def response_corpus() -> list[bytes]:
-    """One answer of each version of each API, behind its key and version."""
+    """Return a response of each version of each API, after its api key and version."""
     answers: dict[tuple[int, int], bytes] = {}
     chance = random.Random("responses")
     for api in _all_apis():
@@ -131,13 +131,13 @@ def _read_response(content: bytes) -> None:
 
 
 def _split_frames(content: bytes) -> None:
-    """Receive a stream in pieces of which the first bytes tell the sizes."""
+    """Receive a stream in pieces of the sizes in the first four bytes."""
     sizes, stream = content[:4] or b"\x01", content[4:]
     splitter = FrameSplitter(_MAX_FRAME_BYTES)
     position = turn = seen = 0
     while position < len(stream):
         room = splitter.room()
-        assert len(room), "there is no room for what comes"
+        assert len(room), "there is no room for the next bytes"
         size = min(len(room), 1 + sizes[turn % len(sizes)], len(stream) - position)
         room[:size] = stream[position : position + size]
         seen += sum(len(frame) + 4 for frame in splitter.received(size))
@@ -169,7 +169,7 @@ def _protocol_corpus() -> list[bytes]:
 
 
 def _read_metrics(content: bytes) -> None:
-    """Read what a client pushes, and keep it as a node does."""
+    """Read metrics that a client pushes, and keep them as a node does."""
     pushed = read_metrics(content)
     series = PushedSeries()
     for one in series_points(pushed.points):
@@ -223,7 +223,7 @@ TARGETS: Final = (
     ),
     Target(
         name="responses",
-        reads="answers of a hostile node: every version of every API",
+        reads="responses of a hostile node: every version of every API",
         corpus=response_corpus,
         run=_read_response,
     ),
@@ -233,7 +233,12 @@ TARGETS: Final = (
         corpus=_metrics_corpus,
         run=_read_metrics,
     ),
-    Target(name="frames", reads="a stream that is cut into frames", corpus=_stream_corpus, run=_split_frames),
+    Target(
+        name="frames",
+        reads="a stream of frames, received in pieces",
+        corpus=_stream_corpus,
+        run=_split_frames,
+    ),
     Target(
         name="member-metadata",
         reads="subscriptions and assignments of members of classic groups",

@@ -123,7 +123,7 @@ def test_the_doctor_names_the_topic_that_may_not_have_dead_letters(
         return " ".join(one.sentence for one in findings if "dead letters" in one.sentence)
 
     told = eventually(said, bool, 20)
-    assert "the topic for dead letters (dlq.t) may not have them" in told
+    assert "the dead letter topic (dlq.t) is not enabled for them" in told
 
 
 def test_the_doctor_says_so_where_the_cluster_is_at_a_level_without_dead_letters(
@@ -149,7 +149,7 @@ def test_the_doctor_says_so_where_the_cluster_is_at_a_level_without_dead_letters
     assert member.acknowledge((0, 9, [REJECT])) == 0
 
     [sentence] = eventually(said, bool, 20)
-    assert f"share groups {GROUP} are to have dead letters, but share.version is 1" in sentence
+    assert f"share groups {GROUP} are set to have dead letters, but share.version is 1" in sentence
     counts = broker.call(lambda node: node.services.shares.counters.dead_letters[GROUP].unobeyed)
     assert (counts, letters(member.wire)) == (10, [])
     set_level(2, 1)

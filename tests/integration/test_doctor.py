@@ -200,7 +200,7 @@ def test_clients_that_ask_what_is_not_served_are_named(tmp_path: Path) -> None:
         node.stop()
 
     assert "unknown" not in "".join(one.sentence for one in well), "its REST API was asked"
-    assert "A client (of no name) asked node 1 for Fetch 0, which it does not support" in found
+    assert "A client (unknown software) asked node 1 for Fetch 0, which it does not support" in found
 
 
 def test_a_log_that_cannot_be_cleaned_is_named(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_a_port_that_another_program_has(tmp_path: Path) -> None:
     with server(lambda connection: connection.sendall(b"220 mail ready\r\n")) as port:
         found = problems(of_node(*node_of(tmp_path, port)))
 
-    assert f"another process uses port {port}, which speaks something else" in found
+    assert f"another process, which speaks something else, uses port {port}" in found
 
 
 def test_an_address_of_another_machine(tmp_path: Path) -> None:
@@ -427,7 +427,7 @@ def test_what_other_machines_reach_without_tls_is_noted_and_warned_of_at_each_st
         assert problems(found) == "" and any(plain in one.sentence for one in found)
         assert any("there is no authorizer" in one.sentence for one in found)
         rest_said = [one.sentence for one in found if "reach the REST API" in one.sentence]
-        assert len(rest_said) == 2 and "without TLS" in rest_said[0] and "asks for no login" in rest_said[1]
+        assert len(rest_said) == 2 and "without TLS" in rest_said[0] and "requires no login" in rest_said[1]
     assert server.output().count(f"WARNING {plain}") == 1
     assert server.output().count("WARNING Other machines reach the REST API") == 1
 

@@ -1,7 +1,7 @@
-"""A container as a runtime makes one, by hand: its own network, processes, name and files, all read-only.
+"""A container made by hand, as a runtime makes one: with its own network, processes, host name and files.
 
-What it sees of this machine is the system's libraries, this Python and this checkout; its user may do nothing
-(no capability, no way to more). Needs root, util-linux and iproute2.
+Of this machine it has the system's libraries, this Python and this checkout, all read-only. Its user has no
+capabilities and cannot get any. Needs root, util-linux and iproute2.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from tests.chaos.hosts import Host, why_no_hosts
 from tests.k8s.rendered import ROOT
 
 PROGRAMS = ("unshare", "nsenter", "setpriv", "chroot", "mount")
-# What the image sets (k8s/Dockerfile).
+# As in the image (k8s/Dockerfile).
 IMAGE_PATH = "/opt/ottla/bin:/usr/local/bin:/usr/bin:/bin"
 BORN_TIMEOUT_S = 60
 _SETUP = r"""
@@ -51,7 +51,7 @@ exec chroot "$root" setpriv --reuid "$user" --regid "$user" --clear-groups --no-
 
 
 def why_no_containers() -> str | None:
-    """Why none can be made here, or None."""
+    """Return why no container can be made here; None if one can."""
     missing = [name for name in PROGRAMS if shutil.which(name) is None]
     if missing:
         return f"{', '.join(missing)} not installed: install util-linux"
@@ -61,7 +61,7 @@ def why_no_containers() -> str | None:
 
 
 class Container:
-    """A process and those beside it, on a host. Its output goes to a file."""
+    """A process, and commands run beside it, on a host. Its output goes to a file."""
 
     def __init__(
         self,
@@ -79,13 +79,13 @@ class Container:
         sees: Sequence[Path] = (),
         sees_checkout: bool = True,
     ) -> None:
-        """`program` is what `ottla` is in it, `sees` what it needs besides our folders, `etc` its /etc."""
+        """Start a container. `program` is its command `ottla`, `sees` has more folders, `etc` is its /etc."""
         folder.mkdir(parents=True, exist_ok=True)
         root, shim = folder / "root", folder / "ottla"
         root.mkdir(exist_ok=True)
         volume.mkdir(parents=True, exist_ok=True)
         os.chown(volume, 0, user)
-        volume.chmod(0o2770)  # as fsGroup has it
+        volume.chmod(0o2770)  # as with fsGroup
         words = " ".join(f"'{word}'" for word in program)
         path = ROOT if sees_checkout else ""
         shim.write_text(f'#!/bin/sh\nexport PYTHONPATH={path}\nexec {words} "$@"\n')
@@ -115,7 +115,7 @@ class Container:
         self.pid = self._inner_pid()
 
     def _inner_pid(self) -> int:
-        """The container's first process, as this machine counts."""
+        """Return the process id on this machine of the container's first process."""
         children = Path(f"/proc/{self._outer.pid}/task/{self._outer.pid}/children")
         deadline = time.monotonic() + BORN_TIMEOUT_S
         while time.monotonic() < deadline:
@@ -124,7 +124,7 @@ class Container:
                 return int(found[0])
             assert self._outer.poll() is None, self.output()
             time.sleep(0.01)
-        raise AssertionError(f"{self.name} was not born: {self.output()}")
+        raise AssertionError(f"{self.name} did not start: {self.output()}")
 
     def _run_with(self, command: Sequence[str]) -> list[str]:
         return [
@@ -134,7 +134,7 @@ class Container:
             *command,
         ]
 
-    # ---- what a kubelet does with it ---------------------------------------------------------------
+    # ---- operations of a kubelet -------------------------------------------------------------------
 
     def run(self, command: Sequence[str], timeout_s: float) -> "subprocess.CompletedProcess[str]":
         """Run a command in it, as `kubectl exec` does."""
@@ -168,14 +168,14 @@ class Container:
         return self._outer.poll() is None
 
     def wait(self, timeout_s: float) -> int:
-        """Its exit code; TimeoutExpired if it goes on."""
+        """Wait for its end and return the exit code; TimeoutExpired if it does not end."""
         return self._outer.wait(timeout_s)
 
     def kill(self) -> None:
-        """At once; returns when nothing of it is left."""
+        """Kill all its processes at once, and wait until they are gone."""
         if self.is_running:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)  # with the first process of it end all others
+                os.kill(self.pid, signal.SIGKILL)  # its other processes end with the first
         self._outer.wait()
 
     def output(self) -> str:
@@ -183,7 +183,7 @@ class Container:
 
 
 def _apart(folders: Iterable[Path]) -> list[str]:
-    """These folders, without those that lie in another of them."""
+    """Return the folders that are not inside another of them."""
     found = {one.resolve() for one in folders}
     known = (*found, Path("/usr"))
     return [

@@ -1,7 +1,7 @@
-"""What a kubelet does with one pod: probes it, runs its hook, ends it within its grace.
+"""A stand-in for the kubelet: it probes a pod, runs its hook, and ends it within its grace period.
 
-As Kubernetes has it: nothing but the startup probe runs until that has succeeded. A liveness probe that fails
-is written down, for a kubelet would end the container after some; readiness is for whoever asks.
+As in Kubernetes, only the startup probe runs until it has succeeded. A failed liveness probe is recorded as a
+problem, since a kubelet would end the container after a few.
 """
 
 import http.client
@@ -19,7 +19,7 @@ TICK_S = 0.05
 
 
 class RunningPod:
-    """A pod on its host, probed by a thread of its own until it is ended."""
+    """A pod on its host, which a thread probes until it ends."""
 
     def __init__(self, pod: Pod, host: Host, *, folder: Path, etc: Path, volume: Path) -> None:
         self.pod, self.host = pod, host
@@ -36,7 +36,7 @@ class RunningPod:
         )
         self.is_started = False
         self.is_ready = False
-        self.troubles: list[str] = []  # what a kubelet would have written as a warning
+        self.troubles: list[str] = []  # the warning events of a kubelet
         self._is_ending = threading.Event()
         self._thread = threading.Thread(target=self._probe, daemon=True)
         self._thread.start()
@@ -57,7 +57,7 @@ class RunningPod:
                 due[kind] += probe.period_s
                 succeeded = self.get(probe) is None
                 if self._is_ending.is_set():
-                    return  # it was on its way when the pod began to end
+                    return  # the request was in flight when the pod began to end
                 failures[kind] = 0 if succeeded else failures[kind] + 1
                 if kind == "readiness" and (succeeded or failures[kind] >= probe.failure_threshold):
                     self.is_ready = succeeded
@@ -74,7 +74,7 @@ class RunningPod:
         return False
 
     def get(self, probe: Probe) -> str | None:
-        """Why a probe fails, None if it succeeds: any answer from 200 to 399."""
+        """Send a probe; return why it fails, or None if it succeeds, which is any status from 200 to 399."""
         connection = http.client.HTTPConnection(self.host.address, probe.port, timeout=probe.timeout_s)
         try:
             connection.request("GET", probe.path)
@@ -85,10 +85,10 @@ class RunningPod:
             connection.close()
         return None if 200 <= status < 400 else str(status)
 
-    # ---- its end -----------------------------------------------------------------------------------
+    # ---- termination -------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """The hook, then SIGTERM, both within the grace; what goes on after that is killed, and a trouble."""
+        """Run the hook and send SIGTERM; after the grace period, kill the pod and record a problem."""
         deadline = time.monotonic() + self.pod.grace_s
         self._is_ending.set()
         self.is_ready = False
@@ -105,7 +105,7 @@ class RunningPod:
         self.kill()
 
     def kill(self) -> None:
-        """At once, as when its host fails."""
+        """Kill the pod at once, as when its host fails."""
         self._is_ending.set()
         self.is_ready = False
         self.container.kill()

@@ -1,7 +1,7 @@
-"""Clients in a pod of their own: they write with acks=all and read in a group until they are told to stop.
+"""Clients in a pod of their own: they write with acks=all and read in a group until they are stopped.
 
 usage: python -m tests.k8s.load BOOTSTRAP PARTITIONS FOLDER
-A file `stop` in FOLDER ends it; it then writes `result.json` there: what it saw, and all that was wrong.
+A file `stop` in FOLDER ends it. It then writes `result.json` there: numbers of records, and all problems.
 """
 
 import json
@@ -16,16 +16,16 @@ from confluent_kafka import Consumer, KafkaError
 from tests.chaos.history import History, Stamp
 from tests.chaos.traffic import TOPIC, Writer, create_topic, read_all
 
-RATE = 20  # records a second and partition
+RATE = 20  # records per second and partition
 ALL_READ_TIMEOUT_S = 90.0
 
 
 class GroupReader:
-    """A member of a group of one, which commits as it goes."""
+    """The only member of a group, which commits automatically."""
 
     def __init__(self, bootstrap: str, history: History) -> None:
         self.failed: list[str] = []
-        self.not_sent: list[str] = []  # since the last commit that was answered
+        self.not_sent: list[str] = []  # failed commits since the last successful one
         self._history = history
         self._stop = threading.Event()
         self._consumer = Consumer(
@@ -34,7 +34,7 @@ class GroupReader:
                 "group.id": "load",
                 "auto.offset.reset": "earliest",
                 "auto.commit.interval.ms": 500,
-                # A host that fails says nothing: a fetch would wait for a minute.
+                # A failed host sends no RST, so a fetch would wait for a minute.
                 "socket.timeout.ms": 6_000,
                 "reconnect.backoff.max.ms": 200,
                 "log_level": 2,
@@ -49,8 +49,8 @@ class GroupReader:
         if error is None:
             self.not_sent.clear()
         elif error.code() in (KafkaError._RESOLVE, KafkaError._WAIT_COORD):
-            # A pod that is replaced has no name for a moment, and until it is found there is no coordinator:
-            # nobody was asked, and the next commit says all.
+            # A pod that is replaced has no name for a moment, so the coordinator cannot be found. No request
+            # was sent, and the next commit includes this one.
             self.not_sent.append(f"commit: {error}")
         else:
             self.failed.append(f"commit: {error}")
@@ -96,7 +96,7 @@ def main(bootstrap: str, partitions: int, folder: Path) -> None:
 
 
 def tell(path: Path, text: str) -> None:
-    """Whoever looks sees all of it or the text before."""
+    """Write a file atomically: a reader gets the old or the new text."""
     fresh = path.with_suffix(".new")
     fresh.write_text(text)
     fresh.replace(path)

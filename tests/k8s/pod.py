@@ -1,7 +1,7 @@
-"""A pod of the StatefulSet as the kubelet sees it: what it runs, in which environment, asked and stopped how.
+"""A pod of the StatefulSet as the kubelet sees it: its command, environment, probes and hook.
 
-Pure. The rules are those of Kubernetes' documentation: `env` goes before `envFrom`; `$(NAME)` stands for what
-was defined before it, and for itself where nothing was; ports of probes may be names.
+Pure. The rules are those of Kubernetes' documentation: `env` overrides `envFrom`; `$(NAME)` stands for a
+variable that was defined before it, and is kept if there is none; ports of probes may be names.
 """
 
 import re
@@ -17,7 +17,7 @@ _LABEL = re.compile(r"metadata\.labels\['([^']+)'\]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """An HTTP GET that the kubelet repeats."""
+    """A GET request over HTTP that the kubelet repeats."""
 
     path: str
     port: int
@@ -28,7 +28,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """One pod, before it runs."""
+    """The definition of one pod."""
 
     name: str
     ordinal: int
@@ -41,8 +41,8 @@ class Pod:
     pre_stop: Sequence[str]
     grace_s: float
     user: int
-    volume_path: str  # where the volume of its data is mounted
-    host_names: Sequence[str]  # by which others find it, through the headless service
+    volume_path: str  # the mount point of its data volume
+    host_names: Sequence[str]  # its names in the headless service
 
 
 def pod_of(
@@ -53,7 +53,7 @@ def pod_of(
     secrets: Mapping[str, Mapping[str, str]],
     node_labels: Mapping[str, str],
 ) -> Pod:
-    """The pod of this ordinal, on a host with these labels, with an address of its own."""
+    """Return the pod of this ordinal, on a host with these labels, with this address."""
     stateful_set = find(objects, "StatefulSet", "ottla")
     template = stateful_set["spec"]["template"]
     spec = template["spec"]
@@ -84,7 +84,7 @@ def pod_of(
         startup=_probe(container["startupProbe"], ports),
         liveness=_probe(container["livenessProbe"], ports),
         readiness=_probe(container["readinessProbe"], ports),
-        pre_stop=container["lifecycle"]["preStop"]["exec"]["command"],  # nothing is expanded in it
+        pre_stop=container["lifecycle"]["preStop"]["exec"]["command"],  # without expansion of variables
         grace_s=spec["terminationGracePeriodSeconds"],
         user=spec["securityContext"]["runAsUser"],
         volume_path=mount["mountPath"],
@@ -123,7 +123,7 @@ def _environment(
 
 
 def expand(text: str, known: Mapping[str, str]) -> str:
-    """`text` with $(NAME) replaced by what is known."""
+    """Return `text` with each known $(NAME) replaced by its value."""
 
     def value(match: re.Match[str]) -> str:
         if match[0] == "$$":

@@ -1,4 +1,4 @@
-"""An overlay of k8s/ as kustomize renders it."""
+"""Renders an overlay of k8s/ with kustomize."""
 
 import functools
 import os
@@ -17,14 +17,14 @@ Object = dict[str, Any]
 
 
 def why_no_kustomize() -> str | None:
-    """Why nothing can be rendered here, or None."""
+    """Return why nothing can be rendered here; None if it can."""
     if _kustomize() is None:
         return "kustomize is not installed: scripts/setup builds it where there is go"
     return None
 
 
 def _kustomize() -> list[str] | None:
-    """The one that scripts/setup made, or one of the system; kubectl has one built in."""
+    """Return the command of kustomize: from scripts/setup, the system or kubectl; None without any."""
     own = Path(sys.prefix) / "bin" / "kustomize"
     found = str(own) if own.exists() else shutil.which("kustomize")
     if found is not None:
@@ -33,7 +33,7 @@ def _kustomize() -> list[str] | None:
 
 
 def render(folder: str) -> list[Object]:
-    """The objects of a folder in k8s/; skips the test where that cannot be."""
+    """Return the objects of a folder in k8s/; skip the test without kustomize."""
     reason = why_no_kustomize()
     if reason is not None:
         pytest.skip(reason)
@@ -56,12 +56,12 @@ def _render(folder: str) -> list[Object]:
 
 
 def overlay(name: str) -> list[Object]:
-    """The objects of an overlay."""
+    """Return the objects of an overlay."""
     return render(f"overlays/{name}")
 
 
 def find(objects: list[Object], kind: str, name: str) -> Object:
-    """The one object of this kind and name; names of generated maps end in a hash."""
+    """Return the only object of this kind and name; names of generated ConfigMaps end in a hash."""
     [found] = [
         one
         for one in objects

@@ -1,7 +1,7 @@
-"""The StatefulSet of the manifests, played on one machine: what its controller, the scheduler and DNS do.
+"""The StatefulSet of the manifests on one machine, with stand-ins for its controller, scheduler and DNS.
 
-Each pod gets a host of its own and, whenever it is made again, another address; its volume stays. Names are
-in a hosts file that all pods see; a name appears a moment after the pod has begun, and goes with it.
+Each pod gets its own host and, whenever it is created again, another address; its volume stays. Names are in
+a hosts file that all pods read. A name appears a moment after the start of its pod, and disappears with it.
 """
 
 import time
@@ -21,7 +21,7 @@ ZONES = ("zone-a", "zone-b", "zone-c")
 
 
 class StatefulSet:
-    """The pods by ordinal."""
+    """The pods of the set, by ordinal, and their names."""
 
     def __init__(self, objects: list[Object], hosts: Network, folder: Path) -> None:
         self.objects = objects
@@ -30,7 +30,7 @@ class StatefulSet:
         self._hosts, self._folder = hosts, folder
         self._generation = 0
         self._troubles: list[str] = []
-        self._names: dict[str, str] = {}  # of pods, to their addresses
+        self._names: dict[str, str] = {}  # host names of pods -> addresses
         self.etc = folder / "etc"
         self.etc.mkdir()
         (self.etc / "nsswitch.conf").write_text("hosts: files\n")
@@ -38,7 +38,7 @@ class StatefulSet:
 
     @property
     def troubles(self) -> list[str]:
-        """What went wrong with any pod so far, and stories of our own bugs in their logs."""
+        """The problems of all pods so far, and the tracebacks in their logs."""
         stories = [
             f"{one.pod.name}: {text[text.index('Traceback') :][:3000]}"
             for one in self.pods.values()
@@ -51,18 +51,18 @@ class StatefulSet:
         ]
 
     def new_host(self) -> Host:
-        """A host for something beside the pods, on the same network."""
+        """Add a host to the network of the pods, for another program."""
         return self._hosts.add()
 
     # ---- names ---------------------------------------------------------------------------------------
 
     def _publish(self) -> None:
-        """Headless names of all that run; the bootstrap service is whoever is ready."""
+        """Write the hosts file: names of running pods, and the bootstrap service of the ready ones."""
         lines = ["127.0.0.1 localhost\n", *(f"{address} {name}\n" for name, address in self._names.items())]
         for one in self.pods.values():
             if one.is_ready:
                 lines.append(f"{one.host.address} ottla-bootstrap ottla-bootstrap.{NAMESPACE}.svc\n")
-        # Whoever reads sees the old file or the new one.
+        # A reader gets the old file or the new one.
         fresh = self.etc / "hosts.new"
         fresh.write_text("".join(lines))
         fresh.replace(self.etc / "hosts")
@@ -70,13 +70,13 @@ class StatefulSet:
     # ---- pods ----------------------------------------------------------------------------------------
 
     def create(self, *ordinals: int) -> None:
-        """Make pods, all at once (podManagementPolicy: Parallel); returns when they are ready."""
+        """Create pods at once (podManagementPolicy: Parallel), and wait until they are ready."""
         self.begin(*ordinals)
         for ordinal in ordinals:
             self.wait_until_ready(ordinal)
 
     def begin(self, *ordinals: int) -> None:
-        """Make pods, which are not ready yet, but have names."""
+        """Create pods and publish their names; do not wait until they are ready."""
         for ordinal in ordinals:
             self._begin(ordinal)
         time.sleep(DNS_DELAY_S)
@@ -110,7 +110,7 @@ class StatefulSet:
         self._publish()
 
     def delete(self, ordinal: int, end: Callable[[RunningPod], None] = RunningPod.end) -> None:
-        """End a pod; its address and its name are gone then."""
+        """End a pod, and remove its address and its names."""
         one = self.pods[ordinal]
         one.is_ready = False
         self._publish()
@@ -129,26 +129,26 @@ class StatefulSet:
         return [*one.troubles, *story]
 
     def rolling_update(self) -> None:
-        """Each pod anew, from the highest ordinal down, the next when the one before is ready."""
+        """Replace each pod, from the highest ordinal down; continue when the new pod is ready."""
         for ordinal in sorted(self.pods, reverse=True):
             self.delete(ordinal)
             self.create(ordinal)
 
     def run(self, ordinal: int, *command: str, timeout_s: float = 60) -> str:
-        """`kubectl exec`: what a command in a pod prints."""
+        """Run a command in a pod, like `kubectl exec`; return its output."""
         done = self.pods[ordinal].container.run(command, timeout_s)
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout
 
     def end(self) -> None:
-        """At the end of a test."""
+        """Kill all pods at the end of a test."""
         for one in self.pods.values():
             one.kill()
 
 
 @contextmanager
 def played(objects: list[Object], folder: Path) -> Iterator[StatefulSet]:
-    """The StatefulSet, of which no pod is made yet."""
+    """Make the StatefulSet without pods; end it and its network at the end."""
     with network() as hosts:
         played_set = StatefulSet(objects, hosts, folder)
         try:

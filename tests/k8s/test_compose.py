@@ -1,4 +1,4 @@
-"""The compose files of packaging/: against the image and the settings, and played by hand-made containers."""
+"""The Compose files of packaging/: checked against the image and the settings, and played in containers."""
 
 import re
 import sys
@@ -24,7 +24,7 @@ LISTENER = re.compile(r"(\w+)://([^:,]*):(\d+)")
 
 
 def services(path: Path) -> dict[str, Any]:
-    """Return the services of a file with the user's variable in its place."""
+    """Return the services of a file, with a value for the variable that users set."""
     text = re.sub(r"\$\{OTTLA_CLUSTER_SECRET:\?[^}]*\}", SECRET, path.read_text())
     assert "${" not in text
     found: dict[str, Any] = yaml.safe_load(text)["services"]
@@ -45,7 +45,7 @@ def test_there_is_a_file_for_one_node_and_one_for_three() -> None:
     assert {path.stem: len(services(path)) for path in FILES} == {"one-node": 1, "three-nodes": 3}
 
 
-def test_each_service_is_the_image_with_its_volume(found: dict[str, Any]) -> None:
+def test_each_service_runs_the_image_with_its_own_volume(found: dict[str, Any]) -> None:
     for service in found.values():
         assert service["image"] == f"ottla:{version('ottla')}"
         folder = (FILES[0].parent / service["build"]["context"]).resolve()
@@ -55,13 +55,13 @@ def test_each_service_is_the_image_with_its_volume(found: dict[str, Any]) -> Non
     assert len({service["volumes"][0] for service in found.values()}) == len(found)
 
 
-def test_every_variable_is_a_setting_and_its_value_is_taken(found: dict[str, Any]) -> None:
+def test_every_variable_is_a_setting_with_a_valid_value(found: dict[str, Any]) -> None:
     for service in found.values():
         assert load_config(environment=service["environment"]).warnings == ()
         assert service["environment"].keys() <= {environment_name(name) for name in BROKER_CONFIG_DEF.keys}
 
 
-def test_clients_reach_each_node_where_it_says_that_it_is(found: dict[str, Any]) -> None:
+def test_clients_reach_each_node_at_its_advertised_address(found: dict[str, Any]) -> None:
     published: list[str] = []
     for name, service in found.items():
         settings = service["environment"]

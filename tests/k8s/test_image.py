@@ -1,7 +1,7 @@
-"""k8s/Dockerfile without docker: its steps carried out in folders, and a node run from what comes of them.
+"""k8s/Dockerfile without Docker: its steps are run in folders, and a node is run from the result.
 
-The base image is the machine's Python. Each RUN of the building stage is run as it stands, with its folders
-elsewhere; the node then runs as the image's user on read-only files, but for the volume.
+The base image is this machine's Python. Each RUN of the build stage is run as it is, but in other folders.
+The node then runs as the image's user, with read-only files except for the volume.
 """
 
 import os
@@ -26,8 +26,8 @@ from tests.k8s.rendered import ROOT, find, overlay
 
 DOCKERFILE = ROOT / "k8s" / "Dockerfile"
 STEP_TIMEOUT_S = 300
-FOLDERS = ("/opt/ottla", "/src", "/wheels")  # of the building stage
-# To compile all modules of all packages takes longer than all the rest, and a node loads few of them.
+FOLDERS = ("/opt/ottla", "/src", "/wheels")  # of the build stage
+# Compilation of all modules of all packages takes longer than all other steps, and a node loads few of them.
 QUICK = {"PIP_NO_COMPILE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 
@@ -40,7 +40,7 @@ class Step:
 
 
 def stages() -> list[list[Step]]:
-    """The instructions, from each FROM on; those before the first set its arguments."""
+    """Return the instructions of each stage, beginning with its FROM; earlier ones only set arguments."""
     lines = [line for line in DOCKERFILE.read_text().splitlines() if line and not line.startswith("#")]
     found: list[list[Step]] = []
     for line in lines:
@@ -57,12 +57,12 @@ def of(stage: list[Step], word: str) -> list[str]:
 
 
 def locked(name: str) -> dict[str, str]:
-    """The versions of a file of requirements."""
+    """Return the versions in a requirements file."""
     text = (ROOT / "k8s" / name).read_text()
     return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", text, flags=re.M))
 
 
-def test_what_the_node_needs_is_locked_in_a_version_that_it_takes() -> None:
+def test_each_dependency_of_the_node_is_locked_to_a_permitted_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     needed = project["project"]["dependencies"]
     files = {
@@ -78,7 +78,7 @@ def test_what_the_node_needs_is_locked_in_a_version_that_it_takes() -> None:
             assert one.specifier.contains(pinned[one.name]), f"{one} in {name}: run scripts/lock-image"
 
 
-def test_nothing_is_installed_that_has_no_hash_and_no_compiler_is_left() -> None:
+def test_all_packages_are_installed_by_hash_and_no_compiler_is_left() -> None:
     build, final = stages()
 
     for command in of(build, "RUN"):
@@ -103,7 +103,7 @@ def test_the_manifests_expect_this_image() -> None:
 
 
 def context(folder: Path, dockerfile: str = "Dockerfile") -> None:
-    """Copy the files that docker would be sent: those that a .dockerignore lets through, links as links."""
+    """Copy the build context of Docker: the files that .dockerignore permits, with links as links."""
     rules = (ROOT / "k8s" / f"{dockerfile}.dockerignore").read_text().split()
     assert rules[0] == "*"
     for rule in (rule.removeprefix("!") for rule in rules if rule.startswith("!")):
@@ -119,11 +119,11 @@ def context(folder: Path, dockerfile: str = "Dockerfile") -> None:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that has the folders of the building stage, when all its steps are done."""
+    """Run all steps of the build stage; return the folder that has its folders."""
     folder = tmp_path_factory.mktemp("image")
     sources = folder / "src"
     context(sources)
-    base = folder / "base"  # the stage's own Python, into which it installs
+    base = folder / "base"  # the Python of the stage, into which it installs
     subprocess.run([sys.executable, "-m", "venv", base], check=True)
     build, _ = stages()
     for command in of(build, "RUN"):
@@ -159,7 +159,7 @@ def test_the_wheel_has_all_files_that_the_node_reads(built: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_node_runs_from_it_on_read_only_files_as_nobody(built: Path, tmp_path: Path) -> None:
+def test_a_node_of_the_image_runs_on_read_only_files_without_privileges(built: Path, tmp_path: Path) -> None:
     reason = why_no_containers()
     if reason is not None:
         pytest.skip(reason)
@@ -193,7 +193,7 @@ def test_a_node_runs_from_it_on_read_only_files_as_nobody(built: Path, tmp_path:
 
 
 @pytest.mark.slow
-def test_the_image_of_sparks_jobs_has_the_format_and_all_that_jobs_are_made_of(tmp_path: Path) -> None:
+def test_the_image_of_spark_jobs_has_the_data_source_and_all_packages_that_jobs_need(tmp_path: Path) -> None:
     context(tmp_path / "src", "spark.Dockerfile")
     pip = [sys.executable, "-m", "pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation"]
     command = [*pip, "--wheel-dir", str(tmp_path), "."]
@@ -210,7 +210,7 @@ def test_the_image_of_sparks_jobs_has_the_format_and_all_that_jobs_are_made_of(t
     sources = [path.relative_to(ROOT) for package in packages for path in (ROOT / package).rglob("*.py")]
     assert [str(path) for path in sources if f"ottla/{path}" not in names] == []
     assert "pyspark_ottla/__init__.py" in names and "ottla/logstore/_record_walk.abi3.so" in names
-    # What the manifest has spark-submit start.
+    # The program that spark-submit starts, in the manifest.
     manifest = (ROOT / "k8s" / "spark-job.yaml").read_text()
     [program] = re.findall(r"local://\S+/site-packages/(\S+)", manifest)
     assert program in names

@@ -20,11 +20,11 @@ pytestmark = pytest.mark.slow
 PARTITIONS = 6
 END_TIMEOUT_S = 90
 WRITTEN_TIMEOUT_S = 60
-RECORDS = 100  # that are acknowledged before one believes that writes go on
+RECORDS = 100  # acknowledged records that show that writes continue
 
 
 class Load:
-    """`tests.k8s.load` in a pod beside the cluster's."""
+    """`tests.k8s.load` in a pod beside those of the cluster."""
 
     def __init__(self, cluster: StatefulSet, folder: Path) -> None:
         self._volume = folder / "volume"
@@ -44,7 +44,7 @@ class Load:
         )
 
     def wait_until_written(self, count: int) -> None:
-        """Until so many more records are acknowledged."""
+        """Wait until this many more records are acknowledged."""
         wanted = self._acknowledged() + count
         deadline = time.monotonic() + WRITTEN_TIMEOUT_S
         while self._acknowledged() < wanted:
@@ -56,7 +56,7 @@ class Load:
         return int(progress.read_text()) if progress.exists() else 0
 
     def stop(self) -> dict[str, Any]:
-        """What it saw."""
+        """Stop the clients, and return their result."""
         (self._volume / "stop").touch()
         assert self._container.wait(END_TIMEOUT_S) == 0, self._container.output()
         return dict(json.loads((self._volume / "result.json").read_text()))
@@ -69,7 +69,7 @@ class Load:
 class World:
     cluster: StatefulSet
     folder: Path
-    load: Load | None = None  # from when there is a cluster to write to
+    load: Load | None = None  # None until there is a cluster to write to
 
     def writes_go_on(self) -> None:
         assert self.load is not None
@@ -78,7 +78,7 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Three hosts for three nodes, and clients beside them that are judged at the end of all tests."""
+    """Play the StatefulSet; check the result of the clients beside it after all tests."""
     reason = why_no_containers()
     if reason is not None:
         pytest.skip(reason)
@@ -97,7 +97,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         assert cluster.troubles == []
 
 
-def test_a_voter_alone_is_alive_and_waits_for_the_others(world: World) -> None:
+def test_a_single_voter_is_alive_and_waits_for_the_others(world: World) -> None:
     world.cluster.begin(0)
     alone = world.cluster.pods[0]
     eventually(lambda: alone.is_started, "it is alive", 30)
@@ -136,7 +136,7 @@ def test_three_nodes_become_five_that_all_vote(world: World) -> None:
 
 def test_a_host_that_fails_is_replaced_by_another(world: World) -> None:
     def fail(pod: RunningPod) -> None:
-        pod.host.isolate()  # nobody hears that its connections end
+        pod.host.isolate()  # so that no peer sees its connections end
         pod.kill()
 
     world.cluster.delete(1, fail)

@@ -1,4 +1,4 @@
-"""What kustomize makes of the overlays: valid for Kubernetes, and what an operator relies on."""
+"""The overlays as kustomize renders them: valid for Kubernetes, and with the properties operators rely on."""
 
 import atexit
 import functools
@@ -23,21 +23,21 @@ from tests.k8s.pod import NAMESPACE, Pod, pod_of
 from tests.k8s.rendered import OVERLAYS, ROOT, Object, find, overlay, render
 from tests.k8s.stateful_set import SECRETS
 
-# The oldest that the manifests are for, and the newest that is known.
+# The oldest version that the manifests support, and the newest known one.
 KUBERNETES = ("1.31", str(kubernetes_validate.latest_version()))
 SECURE = ROOT / "k8s" / "overlays" / "secure"
 NODE_LABELS = {"topology.kubernetes.io/zone": "zone-b", "kubernetes.io/hostname": "host-7"}
-# Of the Prometheus operator: Kubernetes itself has no schema for it.
+# An object of the Prometheus operator: Kubernetes itself has no schema for it.
 OWN_KINDS = {"ServiceMonitor"}
 
 
-# Variables that commands read, and nodes do not.
+# Variables that only commands read, not nodes.
 OF_COMMANDS = {"OTTLA_CONFIG"}
 
 
 @functools.cache
 def mounted() -> Path:
-    """A folder with the files of the Secrets of the overlay `secure`, as they are mounted at /etc/ottla."""
+    """Return a folder with the files of the Secrets of the overlay `secure`, as mounted at /etc/ottla."""
     folder = Path(tempfile.mkdtemp(prefix="ottla-secrets-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     keys = SecureFiles(folder / "keys")
@@ -54,14 +54,14 @@ def mounted() -> Path:
 
 
 def certificate_of_nodes() -> Object:
-    """The certificate in the example for cert-manager that the nodes show."""
+    """Return the certificate of the nodes in the example for cert-manager."""
     return find(
         list(yaml.safe_load_all((SECURE / "cert-manager.yaml").read_text())), "Certificate", "ottla-tls"
     )
 
 
 def pod(objects: list[Object], ordinal: int = 1) -> Pod:
-    """A pod; files of Secrets that it names are there."""
+    """Return a pod; if it has Secrets as files, these files exist, and its environment names them."""
     found = pod_of(objects, ordinal, address="10.0.0.9", secrets=SECRETS, node_labels=NODE_LABELS)
     if not any("/etc/ottla" in value for value in found.environment.values()):
         return found
@@ -76,13 +76,13 @@ def container_of(objects: list[Object]) -> Object:
 
 @pytest.mark.parametrize("version", KUBERNETES)
 @pytest.mark.parametrize("name", OVERLAYS)
-def test_kubernetes_takes_each_object(name: str, version: str) -> None:
+def test_each_object_is_valid_for_kubernetes(name: str, version: str) -> None:
     for one in overlay(name):
         kubernetes_validate.validate(one, version, strict=True)
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
-def test_each_variable_is_a_setting_that_the_node_takes(name: str, tmp_path: Path) -> None:
+def test_each_variable_is_a_setting_that_the_node_accepts(name: str, tmp_path: Path) -> None:
     environment = pod(overlay(name), 0).environment
     settings = {environment_name(one) for one in BROKER_CONFIG_DEF.keys}
 
@@ -118,7 +118,7 @@ def test_ports_are_those_of_the_listeners(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
-def test_probes_have_the_port_that_nothing_else_is_asked_at(name: str) -> None:
+def test_probes_have_a_port_that_no_client_reaches(name: str) -> None:
     objects = overlay(name)
     one = pod(objects)
     config = load_config(environment=one.environment)
@@ -134,7 +134,7 @@ def test_probes_have_the_port_that_nothing_else_is_asked_at(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
-def test_a_pod_is_called_by_its_name_and_not_by_its_address(name: str) -> None:
+def test_a_pod_advertises_its_name_and_not_its_address(name: str) -> None:
     one = pod(overlay(name), 1)
     config = load_config(environment=one.environment)
 
@@ -147,7 +147,7 @@ def test_a_pod_is_called_by_its_name_and_not_by_its_address(name: str) -> None:
     )
 
 
-def test_three_nodes_found_the_cluster_and_those_that_come_later_follow() -> None:
+def test_three_nodes_form_the_cluster_and_later_ones_are_observers() -> None:
     objects = overlay("three-nodes")
     replicas = find(objects, "StatefulSet", "ottla")["spec"]["replicas"]
 
@@ -158,7 +158,7 @@ def test_three_nodes_found_the_cluster_and_those_that_come_later_follow() -> Non
     assert all(one.min_insync_replicas == 2 for one in configs)
 
 
-def test_from_outside_each_pod_has_a_port_of_its_host() -> None:
+def test_each_pod_is_reached_from_outside_at_a_port_of_its_host() -> None:
     objects = overlay("external-access")
     ports = {
         one["spec"]["selector"]["apps.kubernetes.io/pod-index"]: one["spec"]["ports"][0]["nodePort"]
@@ -206,7 +206,7 @@ def test_nodes_that_start_find_each_other_before_they_are_ready() -> None:
     assert service["clusterIP"] == "None" and service["publishNotReadyAddresses"] is True
 
 
-def test_a_pod_may_nothing_that_it_does_not_need() -> None:
+def test_a_pod_has_only_the_privileges_that_it_needs() -> None:
     objects = overlay("three-nodes")
     spec = find(objects, "StatefulSet", "ottla")["spec"]["template"]["spec"]
     container = container_of(objects)
@@ -223,7 +223,7 @@ def test_a_pod_may_nothing_that_it_does_not_need() -> None:
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
-def test_pods_are_closed_both_ways_but_for_clients_with_the_label_each_other_and_names(name: str) -> None:
+def test_network_policies_permit_only_labelled_clients_other_pods_and_dns(name: str) -> None:
     policy = find(overlay(name), "NetworkPolicy", "ottla")["spec"]
     nodes = {"podSelector": policy["podSelector"]}
     label = {"matchLabels": {"ottla/client": "true"}}
@@ -249,7 +249,7 @@ def test_the_grace_is_enough_for_the_hook_and_the_stop() -> None:
     assert one.grace_s == 90 and hook_s <= one.grace_s - 20
 
 
-def test_liveness_asks_the_process_and_readiness_the_cluster() -> None:
+def test_liveness_is_about_the_process_and_readiness_about_the_cluster() -> None:
     one = pod(overlay("three-nodes"))
 
     assert one.liveness.path == one.startup.path == "/healthz" and one.readiness.path == "/readyz"
@@ -258,7 +258,7 @@ def test_liveness_asks_the_process_and_readiness_the_cluster() -> None:
 # ---- the secure overlay ----------------------------------------------------------------------------
 
 
-def test_a_secure_pod_lets_nobody_in_without_tls_and_a_login() -> None:
+def test_a_secure_pod_accepts_no_client_without_tls_and_a_login() -> None:
     config = load_config(environment=pod(overlay("secure"), 0).environment)
 
     protocols = {one.name: one.security_protocol for one in (*config.listeners, *config.controller_listeners)}
@@ -297,7 +297,7 @@ def test_the_certificate_of_the_example_names_nodes_pods_and_services() -> None:
     assert certificate["additionalOutputFormats"] == [{"type": "CombinedPEM"}]
 
 
-def test_commands_in_a_secure_pod_log_in_by_the_file_of_the_secret() -> None:
+def test_commands_in_a_secure_pod_log_in_with_the_file_of_the_secret() -> None:
     environment = pod(overlay("secure"), 0).environment
 
     command = read_command_config(Path(environment["OTTLA_CONFIG"]))
@@ -307,7 +307,7 @@ def test_commands_in_a_secure_pod_log_in_by_the_file_of_the_secret() -> None:
     assert command.security.login.user == "admin"
 
 
-def test_nodes_alone_reach_the_listener_of_nodes() -> None:
+def test_only_nodes_reach_the_listener_of_nodes() -> None:
     policy = find(overlay("secure"), "NetworkPolicy", "ottla")["spec"]
 
     clients, peers = policy["ingress"]
@@ -334,7 +334,7 @@ def test_metrics_are_scraped_from_each_node_once(tmp_path: Path) -> None:
     ]
     [endpoint] = monitor["endpoints"]
     assert selected == ["ottla"] and endpoint["port"] in pod(objects).ports and endpoint["path"] == "/metrics"
-    # Dashboards of Strimzi choose by the last three.
+    # Strimzi's dashboards select by the last three.
     given = {one["targetLabel"]: one.get("replacement") for one in endpoint["relabelings"]}
     assert given.keys() == {"instance", "kubernetes_pod_name", "strimzi_io_cluster", "strimzi_io_name"}
     assert given["strimzi_io_cluster"] == find(objects, "StatefulSet", "ottla")["metadata"]["name"]
@@ -344,5 +344,5 @@ def test_metrics_are_scraped_from_each_node_once(tmp_path: Path) -> None:
 
 
 def _from(folder: Path, target: str) -> str:
-    """kustomize takes no absolute paths."""
+    """Return the relative path of a folder, since kustomize accepts no absolute paths."""
     return os.path.relpath(ROOT / "k8s" / target, folder)

@@ -1,4 +1,4 @@
-"""The overlay `secure` played on one machine: Secrets as files, a certificate renewed without a restart."""
+"""The overlay `secure` played on one machine: Secrets as files, certificates renewed without a restart."""
 
 import os
 import ssl
@@ -22,7 +22,7 @@ READ_ANEW = "has reloaded its keys and certificates"
 
 
 class MountedSecret:
-    """A Secret as the kubelet mounts it: names are links through `..data`, which is swapped as a whole."""
+    """A Secret as the kubelet mounts it: names are links through `..data`, which is replaced atomically."""
 
     def __init__(self, folder: Path, group: int) -> None:
         self._folder, self._group = folder, group
@@ -30,7 +30,7 @@ class MountedSecret:
         folder.mkdir(parents=True)
 
     def write(self, files: dict[str, bytes]) -> None:
-        """Show these files from now on, at one moment."""
+        """Replace the files atomically."""
         self._versions += 1
         version = self._folder / f"..{self._versions}"
         version.mkdir()
@@ -47,7 +47,7 @@ class MountedSecret:
 
 
 class Place:
-    """Three pods with the Secrets of the overlay."""
+    """Three pods with the Secrets of the overlay, and the keys that the Secrets are made from."""
 
     def __init__(self, cluster: StatefulSet, folder: Path) -> None:
         self.cluster = cluster
@@ -68,13 +68,13 @@ class Place:
         self._tls.write({"tls-combined.pem": pem.read_bytes(), "ca.crt": self.keys.authority.read_bytes()})
 
     def renew(self) -> None:
-        """Give all pods another key and certificate of the same names."""
+        """Give all pods another key and certificate for the same names."""
         fresh = self.keys.directory / "fresh.pem"
         issue_more(self.keys, {fresh: of_node(0, [*self._names, "127.0.0.1"])})
         self._show(fresh)
 
     def shown(self, ordinal: int, port: int) -> str:
-        """Return the certificate that a pod shows at a port."""
+        """Return the certificate that a pod presents at a port."""
         address = self.cluster.pods[ordinal].host.address, port
         return ssl.get_server_certificate(address, ca_certs=None, timeout=20)
 
@@ -116,7 +116,7 @@ def test_a_secure_cluster_runs_on_secrets_and_renews_its_certificate_without_a_r
     assert {ordinal: one.container.pid for ordinal, one in cluster.pods.items()} == pids
     assert all(place.times_read_anew(ordinal) >= 3 for ordinal in pids), "clients, nodes and controllers"
     assert not cluster.troubles
-    # A pod that comes back reaches the others by the new certificate.
+    # A pod that is created again connects to the others with the new certificate.
     cluster.delete(1)
     cluster.create(1)
     assert "after" in cluster.run(1, "ottla", "consume", "orders", "--until-end")

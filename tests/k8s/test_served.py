@@ -1,4 +1,4 @@
-"""What the manifests say of a node against one that was started by them: ports, paths, user, files, names."""
+"""A node that the manifests start has the ports, paths, user, files and names that they say."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from tests.k8s.rendered import find, overlay, render
 from tests.k8s.stateful_set import StatefulSet, played
 
 pytestmark = pytest.mark.slow
-LISTENING = "0A"  # in /proc/net/tcp
+LISTENING = "0A"  # the state of a listening socket in /proc/net/tcp
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +27,12 @@ def one_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StatefulSet]:
 
 
 def get(cluster: StatefulSet, path: str, host: str | None = None) -> tuple[int, str]:
-    """Status and body of an answer of the pod's REST API, asked by a name or by its address."""
+    """Send a GET to the pod's REST API, with this Host or its address; return the status and the body."""
     return get_at(cluster, cluster.pods[0].pod.ports["rest"], path, host)
 
 
 def get_at(cluster: StatefulSet, port: int, path: str, host: str | None = None) -> tuple[int, str]:
-    """Status and body of what the pod answers at a port."""
+    """Send a GET to a port of the pod; return the status and the body."""
     address = f"{cluster.pods[0].host.address}:{port}"
     request = urllib.request.Request(f"http://{address}{path}", headers={"Host": host or address})
     with urllib.request.urlopen(request, timeout=30) as answer:
@@ -60,11 +60,11 @@ def test_the_paths_of_probes_and_scrapes_are_served(one_node: StatefulSet) -> No
 @pytest.mark.parametrize(
     "name", ["ottla-0.ottla", "ottla-0.ottla.default.svc", "ottla-bootstrap.default.svc"]
 )
-def test_it_may_be_asked_by_the_names_that_kubernetes_gives_it(one_node: StatefulSet, name: str) -> None:
+def test_it_accepts_the_host_names_that_kubernetes_gives_it(one_node: StatefulSet, name: str) -> None:
     assert get(one_node, "/v3/clusters", f"{name}:8082")[0] == 200
 
 
-def test_it_runs_as_nobody_who_may_do_nothing(one_node: StatefulSet) -> None:
+def test_it_runs_without_privileges(one_node: StatefulSet) -> None:
     status = dict(
         line.split(":\t", 1)
         for line in one_node.run(0, "cat", "/proc/1/status").splitlines()

@@ -1,4 +1,4 @@
-"""Small parts that stand in for those of a node, for tests of what uses little of them."""
+"""Simple substitutes for parts of a node, for tests of code that uses little of them."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -19,8 +19,9 @@ from ottla.node.settings.config import BrokerConfig
 
 
 def services_of(config: BrokerConfig | None = None, **parts: Any) -> Services:
-    """Return a node's services with these parts alone: to use another one fails, and to name one that no node
-    has fails here.
+    """Return a node's services with only these parts.
+
+    The use of any other part fails, and so does the name of a part that no node has.
     """
     services = object.__new__(Services)
     if config is not None:
@@ -32,19 +33,19 @@ def services_of(config: BrokerConfig | None = None, **parts: Any) -> Services:
 
 @dataclass
 class Asker:
-    """A connection as the dispatcher knows it: who asks."""
+    """The part of a connection that the dispatcher uses."""
 
     info: ConnectionInfo
 
 
 def connection_of(info: ConnectionInfo) -> Connection:
-    """Return a connection that does nothing but ask."""
+    """Return a connection of a client that only sends requests."""
     return cast(Connection, Asker(info))
 
 
 @dataclass
 class Metadata:
-    """The metadata as a test has them."""
+    """The metadata of a test."""
 
     image: MetadataImage
     encoded_versions: EncodedAnswers = field(default_factory=EncodedAnswers)
@@ -52,7 +53,7 @@ class Metadata:
 
 
 class Scrub:
-    """Keeps what it is asked to look at."""
+    """A scrub that only records the logs it is asked to read."""
 
     def __init__(self) -> None:
         self.told: list[tuple[TopicPartition, int | None]] = []
@@ -62,7 +63,7 @@ class Scrub:
 
 
 class Maintenance:
-    """Care of logs that does nothing."""
+    """Log maintenance that does nothing."""
 
     def __init__(self) -> None:
         self.scrub = Scrub()
@@ -71,21 +72,21 @@ class Maintenance:
 
 
 class Gate:
-    """A gate of transactions that asks a function."""
+    """A transaction gate that calls a function."""
 
     def __init__(self, admit: Callable[..., Any]) -> None:
         self.admit = admit
 
 
 class Ids:
-    """Gives ids of producers by a function."""
+    """Producer ids from a function."""
 
     def __init__(self, give: Callable[[], Any]) -> None:
         self.next = give
 
 
 class Groups:
-    """A group coordinator that knows where a group is."""
+    """A group coordinator that only finds the coordinator of a group."""
 
     def __init__(self, partition: int) -> None:
         self._partition = partition
@@ -95,33 +96,33 @@ class Groups:
 
 
 class Counted:
-    """Holds what was counted by topic."""
+    """Replicas that have only counters, by topic."""
 
     def __init__(self, counters: Mapping[str, TopicCounters]) -> None:
         self.counters = counters
 
 
 class Lag:
-    """Measures lag by a function."""
+    """Lag from a function."""
 
     def __init__(self, measure: Callable[..., Any]) -> None:
         self.measure = measure
 
 
 class Asked:
-    """A peer that a function answers for."""
+    """A peer whose responses come from a function."""
 
     def __init__(self, answer: Callable[..., Any]) -> None:
         self.request = answer
 
 
 def peer_of(answer: Callable[..., Any]) -> PeerClient:
-    """Return a client of a peer whose requests this function answers."""
+    """Return a client of a peer whose responses come from this function."""
     return cast(PeerClient, Asked(answer))
 
 
 class Timer:
-    """A call that is due when the test says so."""
+    """A call that runs when the test says so."""
 
     def __init__(self, run: Callable[[], Any], forget: "Callable[[Timer], None]") -> None:
         self.run = run
@@ -132,7 +133,7 @@ class Timer:
 
 
 class Timers:
-    """A loop whose timers are due when the test says so, and which calls nothing soon."""
+    """A loop whose timers run when the test says so; `call_soon` is ignored."""
 
     def __init__(self) -> None:
         self.pending: list[Timer] = []

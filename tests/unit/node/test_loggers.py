@@ -1,4 +1,4 @@
-"""Levels of loggers, asked for and changed as Apache Kafka's: BROKER_LOGGER, resource type 8."""
+"""Levels of loggers, described and altered as in Apache Kafka: BROKER_LOGGER, resource type 8."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ def levels_come_back() -> Iterator[None]:
 def alter(
     *changes: tuple[str, ConfigOperation, str | None], node: str = str(NODE_ID), validate_only: bool = False
 ) -> tuple[ErrorCode, str]:
-    """What the request is answered; nothing of it goes to the controller."""
+    """Return the response to a request of which no part goes to the controller."""
     resource = AlterConfigsResource(
         resource_type=LOGGER,
         resource_name=node,
@@ -55,7 +55,7 @@ def alter(
     return ErrorCode(answer.error_code), answer.error_message or ""
 
 
-def test_a_level_holds_until_it_is_taken_back() -> None:
+def test_a_level_holds_until_it_is_removed() -> None:
     logging.getLogger(NAME)
     before = loggers.levels()[NAME]
 
@@ -67,7 +67,7 @@ def test_a_level_holds_until_it_is_taken_back() -> None:
     assert loggers.levels()[NAME] == before
 
 
-def test_one_that_is_only_judged_changes_nothing() -> None:
+def test_a_request_that_only_validates_changes_nothing() -> None:
     before = loggers.levels()
 
     assert alter((NAME, ConfigOperation.SET, "TRACE"), validate_only=True)[0] is ErrorCode.NONE
@@ -85,7 +85,7 @@ def test_one_that_is_only_judged_changes_nothing() -> None:
         (NAME, ConfigOperation.APPEND, "INFO", ErrorCode.INVALID_REQUEST, "APPEND operation is not allowed"),
     ],
 )  # fmt: skip
-def test_what_kafka_refuses_is_refused_and_nothing_of_it_done(
+def test_requests_that_kafka_rejects_are_rejected_as_a_whole(
     name: str, operation: ConfigOperation, value: str | None, code: ErrorCode, words: str
 ) -> None:
     logging.getLogger(NAME)
@@ -98,11 +98,11 @@ def test_what_kafka_refuses_is_refused_and_nothing_of_it_done(
 
 
 @pytest.mark.parametrize("node", ["", "9", "x"])
-def test_levels_are_those_of_the_node_that_is_asked(node: str) -> None:
+def test_a_request_for_another_node_is_rejected(node: str) -> None:
     assert alter((NAME, ConfigOperation.SET, "INFO"), node=node)[0] is ErrorCode.INVALID_REQUEST
 
 
-def test_all_of_ours_are_described_with_their_source() -> None:
+def test_all_own_loggers_are_described_with_their_source() -> None:
     logging.getLogger(NAME)
     entries = {one.key.name: one for one in logger_entries()}
 
@@ -122,7 +122,7 @@ def test_all_of_ours_are_described_with_their_source() -> None:
     assert entries[NAME].value in loggers.LEVELS and not entries[NAME].read_only
 
 
-def test_the_audit_log_has_kafkas_name_too() -> None:
+def test_the_audit_log_also_has_kafkas_name() -> None:
     audit = logging.getLogger("ottla.audit")
     try:
         assert alter(("kafka.authorizer.logger", ConfigOperation.SET, "ERROR"))[0] is ErrorCode.NONE

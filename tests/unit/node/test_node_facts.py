@@ -1,4 +1,4 @@
-"""Questions from the thread of the REST API to the node's loop: answered, refused, or given up in time."""
+"""Calls from the thread of the REST API to the node's loop: they return, fail, or time out."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ from ottla.node.node_facts import NodeFacts
 
 
 class NodeThread:
-    """A loop in a thread, as a node has one."""
+    """An event loop in a thread, as a node has one."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -34,7 +34,7 @@ def node() -> Iterator[NodeThread]:
 
 
 class Answering:
-    """A node of which there is one thing to know."""
+    """A node with a single fact."""
 
     answer = 42
 
@@ -50,7 +50,7 @@ def test_a_question_is_answered_on_the_loop_of_the_node(node: NodeThread) -> Non
     assert asyncio.run(ask()) == (42, node.thread.ident)
 
 
-def test_what_a_question_raises_is_raised_where_it_was_asked(node: NodeThread) -> None:
+def test_an_error_of_a_question_is_raised_in_the_caller(node: NodeThread) -> None:
     def fail(_: object) -> None:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "not here")
 
@@ -58,7 +58,7 @@ def test_what_a_question_raises_is_raised_where_it_was_asked(node: NodeThread) -
         asyncio.run(facts_of(node).ask(fail))
 
 
-def test_a_loop_that_is_stuck_is_not_waited_for(node: NodeThread) -> None:
+def test_a_call_to_a_stuck_loop_times_out(node: NodeThread) -> None:
     goes_on = threading.Event()
     node.loop.call_soon_threadsafe(goes_on.wait)
     try:

@@ -1,4 +1,4 @@
-"""What requests leave in the counters of their topic and API, whichever way they were served."""
+"""Requests count for their topic and API, whichever path serves them."""
 
 import asyncio
 import struct
@@ -33,7 +33,7 @@ def timed(node: Node, api: str, version: int) -> int:
 
 
 @pytest.mark.parametrize("is_general", [False, True])
-def test_each_way_of_a_produce_counts_batches_bytes_and_records(is_general: bool) -> None:
+def test_each_path_of_a_produce_request_counts_batches_bytes_and_records(is_general: bool) -> None:
     node = Node(9, is_general=is_general)
     batches = [batch(count) for count in (1, 2, 300)]
 
@@ -58,7 +58,7 @@ def test_requests_that_are_served_together_count_one_by_one() -> None:
     assert requests(node, "Produce") == counters_of(node).total_produce_requests == 21
 
 
-def test_every_sixteenth_known_request_is_timed_and_stands_for_sixteen() -> None:
+def test_every_sixteenth_repeated_request_is_timed_and_counts_for_sixteen() -> None:
     node = Node(9, is_general=False)
     node.send(frame(9, batch()))
     assert timed(node, "Produce", 9) == 1, "by the general way each is timed"
@@ -69,7 +69,7 @@ def test_every_sixteenth_known_request_is_timed_and_stands_for_sixteen() -> None
     assert timed(node, "Produce", 9) == 1 + 3 * SAMPLE_EVERY
 
 
-def test_a_request_that_waits_is_timed_until_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delayed_request_is_timed_until_its_response(monkeypatch: pytest.MonkeyPatch) -> None:
     async def play() -> None:
         node = Node(9, is_general=False)
         node.world.create_topic(partitions=2, replicas=(NODE_ID, OTHER_ID))
@@ -87,10 +87,10 @@ def test_a_request_that_waits_is_timed_until_its_answer(monkeypatch: pytest.Monk
     asyncio.run(play())
 
 
-def test_refusals_count_by_their_code_and_only_strange_ones_as_failures() -> None:
+def test_errors_count_by_their_code_and_only_unusual_ones_as_failures() -> None:
     node = Node(9, is_general=False)
 
-    node.send(frame(9, batch(), index=9))  # no such partition
+    node.send(frame(9, batch(), index=9))  # an unknown partition
     node.send(frame(9, batch(timestamp=ManualClock().now_ms() + 10**10)))
     node.send(frame(9, batch()[:-1] + b"?"))
 
@@ -103,7 +103,7 @@ def test_refusals_count_by_their_code_and_only_strange_ones_as_failures() -> Non
     assert counters_of(node).failed_produce_requests == 1
 
 
-def test_what_a_consumer_is_sent_counts_as_bytes_out() -> None:
+def test_records_sent_to_a_consumer_count_as_bytes_out() -> None:
     node = Node(9, is_general=False)
     records = batch(5)
     node.send(frame(9, records))
@@ -125,9 +125,9 @@ def test_what_a_consumer_is_sent_counts_as_bytes_out() -> None:
     assert requests(node, "Fetch") == 1 and requests(node, "FetchFollower") == 0
 
 
-def test_an_answer_that_is_an_error_counts_by_its_code() -> None:
+def test_an_error_response_counts_by_its_code() -> None:
     node = Node(9, is_general=False)
-    request = struct.pack(">hhih", 18, 99, 7, -1)  # ApiVersions of a version that nobody has
+    request = struct.pack(">hhih", 18, 99, 7, -1)  # ApiVersions in a version that does not exist
     node.dispatcher.serve(PEER, memoryview(request))
     body = FetchRequest(replica_id=-1, session_id=5, session_epoch=9)
 

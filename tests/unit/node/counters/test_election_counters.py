@@ -1,4 +1,4 @@
-"""Leaders that change are counted, and those that lost records apart."""
+"""ottla.node.counters.election_counters: elections are counted, unclean ones separately."""
 
 from ottla.metadata_raft.delta import ChangedTopic, MetadataChanges
 from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage
@@ -32,7 +32,7 @@ def test_a_leader_that_was_eligible_is_a_clean_election() -> None:
     assert counted(before._replace(partitions=(eligible,)), topic(3, (3,))) == (1, 0)
 
 
-def test_another_node_than_the_controller_counts_nothing() -> None:
+def test_only_the_controller_counts() -> None:
     counters = ElectionCounters(lambda: False)
     changes = MetadataChanges(
         (ChangedTopic(topic(1, (1, 2)), topic(2, (2,))),), frozenset(), frozenset(), False
@@ -43,11 +43,11 @@ def test_another_node_than_the_controller_counts_nothing() -> None:
     assert counters.elections == 0
 
 
-def test_what_leaves_a_partition_without_a_leader_elects_nobody() -> None:
+def test_a_change_to_no_leader_is_no_election() -> None:
     assert counted(topic(1, (1,)), topic(-1, (1,))) == (0, 0)
 
 
-def test_an_isr_that_shrinks_and_a_topic_that_is_new_elect_nobody() -> None:
+def test_a_shrinking_isr_and_a_new_topic_are_no_elections() -> None:
     assert counted(topic(1, (1, 2)), topic(1, (1,))) == (0, 0)
     assert counted(None, topic(1, (1,))) == (0, 0)
     assert counted(topic(1, (1,)), topic(2, (2,), b"u" * 16)) == (0, 0)

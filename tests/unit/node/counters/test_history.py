@@ -1,4 +1,4 @@
-"""The history of a node: samples in slots of the wall clock, rates of what grows, bounded memory."""
+"""The history of a node: samples in slots of the wall clock, rates of counters, bounded memory."""
 
 from math import isnan
 
@@ -21,14 +21,14 @@ TOPIC_BYTES = THING_BYTES + 4 * SLOTS * len(COLUMNS[Kind.TOPIC])
 
 
 def history(topics: int = 100) -> History:
-    """Return a history with memory for so many topics."""
+    """Return a history with memory for this number of topics."""
     return History(
         limit_bytes=topics * TOPIC_BYTES * LEFT_OUT_SHARE // (LEFT_OUT_SHARE - 1) + 1, interval_ms=EVERY_MS
     )
 
 
 def sample(kept: History, slot: int, topics: dict[str, tuple[int, int, int, int]]) -> None:
-    """Take the sample of a slot, with the values of these topics."""
+    """Take the sample of a slot, with these values of topics."""
     assert kept.begin(slot * EVERY_MS + 3, slot * 10.0)
     for name, values in topics.items():
         kept.note(Kind.TOPIC, name, values)
@@ -41,7 +41,7 @@ def rows(kept: History, name: str) -> list[tuple[float | None, ...]]:
     return [tuple(values[at : at + width]) for at in range(0, len(values), width)]
 
 
-def test_what_grows_is_a_rate_from_its_second_sample_on_and_a_size_is_itself() -> None:
+def test_a_counter_has_a_rate_from_its_second_sample_on_and_a_size_is_kept_as_it_is() -> None:
     kept = history()
 
     sample(kept, 7, {"t": (1000, 0, 10, 500)})
@@ -53,7 +53,7 @@ def test_what_grows_is_a_rate_from_its_second_sample_on_and_a_size_is_itself() -
     assert (samples.begin_ms, samples.end_ms) == (70_000, 80_000)
 
 
-def test_a_rate_is_by_the_time_that_has_passed_not_by_the_slots() -> None:
+def test_a_rate_is_per_elapsed_time_and_not_per_slot() -> None:
     kept = history()
     kept.begin(0, 0.0)
     kept.begin(EVERY_MS, 0.0)
@@ -74,11 +74,11 @@ def test_a_few_missed_slots_have_the_rate_of_the_sample_after_them_and_more_are_
     assert rows(kept, "t")[3:] == [(None,) * 4] * 4 + [(2, 0, 0, 3)]
 
 
-def test_samples_end_where_the_last_one_is_until_it_is_missing() -> None:
+def test_samples_end_with_the_last_one_until_one_is_missing() -> None:
     kept = history()
     sample(kept, 1, {"t": (0, 0, 0, 1)})
 
-    sample(kept, 2, {})  # it has begun, and the topic has not had its turn
+    sample(kept, 2, {})  # the sample has begun, and the topic is not in it yet
     assert len(rows(kept, "t")) == 1 and kept.read(Kind.TOPIC, "t").end_ms == EVERY_MS
     sample(kept, 3, {})
     assert rows(kept, "t")[1:] == [(None,) * 4] * 2 and kept.read(Kind.TOPIC, "t").end_ms == 3 * EVERY_MS
@@ -99,7 +99,7 @@ def test_the_samples_of_the_last_hour_are_kept() -> None:
     assert [one for one in rows(kept, "t") if one[3] is not None] == [(0, 0, 0, 9)]
 
 
-def test_a_slot_has_one_sample_and_a_clock_that_is_set_back_begins_anew() -> None:
+def test_a_slot_has_one_sample_and_a_clock_that_is_set_back_clears_the_history() -> None:
     kept = history()
     sample(kept, 9, {"t": (0, 0, 0, 1)})
 
@@ -117,7 +117,7 @@ def test_a_topic_that_is_deleted_and_created_again_has_no_negative_rate() -> Non
     assert rows(kept, "t")[-1] == (0, 0, 0, 1)
 
 
-def test_what_changes_takes_the_place_of_what_is_quiet() -> None:
+def test_a_changing_topic_replaces_a_quiet_one() -> None:
     kept = history(topics=3)
     quiet = {"a": (1, 0, 0, 0), "b": (1, 0, 0, 0)}
     for slot in range(1, QUIET_SLOTS + 3):
@@ -128,7 +128,7 @@ def test_what_changes_takes_the_place_of_what_is_quiet() -> None:
     assert rows(kept, "a") == [] and rows(kept, "idle") == []
 
 
-def test_nothing_that_changes_gives_way() -> None:
+def test_a_changing_topic_is_not_replaced() -> None:
     kept = history(topics=2)
     for slot in range(1, 3 * QUIET_SLOTS):
         sample(kept, slot, dict.fromkeys(("a", "b", "c"), (slot, 0, 0, 0)))
@@ -137,7 +137,7 @@ def test_nothing_that_changes_gives_way() -> None:
     assert rows(kept, "c") == []
 
 
-def test_any_number_of_topics_keeps_to_the_memory() -> None:
+def test_any_number_of_topics_stays_within_the_memory() -> None:
     kept = history(topics=10)
     for slot in range(1, 2 * QUIET_SLOTS):
         sample(kept, slot, {f"topic-{one}": (slot * (one % 7), 0, 0, one) for one in range(500)})

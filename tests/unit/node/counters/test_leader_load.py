@@ -1,11 +1,11 @@
-"""How much a node serves as a leader, over some minutes."""
+"""ottla.node.counters.leader_load: the bytes per second of a node as a leader, over some minutes."""
 
 import pytest
 
 from ottla.node.counters.leader_load import MEAN_OVER_S, LeaderLoad
 
 
-def test_it_comes_near_to_a_steady_rate_within_some_minutes() -> None:
+def test_it_approaches_a_steady_rate_within_some_minutes() -> None:
     load = LeaderLoad()
 
     for minute in range(1, 11):
@@ -14,7 +14,7 @@ def test_it_comes_near_to_a_steady_rate_within_some_minutes() -> None:
     assert load.bytes_per_second == pytest.approx(1_000_000, rel=0.01)
 
 
-def test_it_is_forgotten_when_nothing_more_comes() -> None:
+def test_it_decays_without_traffic() -> None:
     load = LeaderLoad()
     load.note(total=10**9, elapsed_s=MEAN_OVER_S)
     busy = load.bytes_per_second

@@ -1,4 +1,4 @@
-"""What the doctor believes of what it is told over REST."""
+"""ottla.node.doctor.ask_cluster: facts that come over REST, and the login that is sent for them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,10 +20,10 @@ from ottla.node.secure_client.client_security import ClientSecurity, SaslLogin
         ("one", {}, False),
     ],
 )
-def test_another_nodes_rest_api_says_nothing_of_this_one(
+def test_the_response_of_another_nodes_rest_api_is_not_used(
     cluster_id: str | None, body: Mapping[str, Any], expected: bool
 ) -> None:
-    """It may have the port that this node wanted for its own, and did not get."""
+    """The other node may have bound the port before this one."""
     node = AdvertisedFacts(3, EndpointFacts("localhost", 9092, cluster_id=cluster_id), True)
     assert is_of(node, body) is expected
 
@@ -34,11 +34,11 @@ def test_another_nodes_rest_api_says_nothing_of_this_one(
         (True, "kafka-1", "kafka-1", True),
         (False, "127.0.0.1", "localhost", True),
         (False, "kafka-1", "kafka-1", False),
-        # Here, anybody may listen at the loopback address that a node elsewhere has for itself.
+        # The loopback address of a node on another machine may here belong to any program.
         (False, "127.0.0.1", "kafka-1", False),
     ],
 )
-def test_a_password_is_sent_where_the_node_alone_hears_it(
+def test_a_password_is_sent_only_where_no_other_program_can_read_it(
     is_secure: bool, host: str, node_host: str, is_told: bool
 ) -> None:
     login = SaslLogin(mechanism="PLAIN", user="anna", password="secret")

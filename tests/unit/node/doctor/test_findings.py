@@ -1,4 +1,4 @@
-"""Each trouble that the doctor knows, by facts that have it, and none by facts that are well."""
+"""Facts with each kind of problem that the doctor finds, and facts without any."""
 
 from collections.abc import Iterable
 
@@ -43,7 +43,7 @@ def problems(found: Iterable[Finding]) -> list[str]:
 
 
 def only(found: Iterable[Finding]) -> str:
-    """The one problem, which is a sentence."""
+    """Return the sentence of the only finding."""
     [sentence] = problems(found)
     assert sentence[0].isupper() or ":" in sentence, sentence
     assert sentence.endswith(".") and "\n" not in sentence
@@ -66,21 +66,23 @@ def only(found: Iterable[Finding]) -> str:
         (Speaks.UNRESOLVED, "cannot be resolved"),
     ],
 )
-def test_an_address_that_is_no_kafka_says_what_it_is(speaks: Speaks, words: str) -> None:
+def test_the_problem_of_an_address_that_does_not_speak_kafka_says_what_answers(
+    speaks: Speaks, words: str
+) -> None:
     at = WELL._replace(speaks=speaks, reason="no route")
 
     assert words in only(endpoint_findings.of_bootstrap([at]))
     assert words in only(endpoint_findings.of_advertised([AdvertisedFacts(1, at, False)]))
 
 
-def test_addresses_that_answer_are_well() -> None:
+def test_addresses_that_answer_have_no_problem() -> None:
     nodes = [AdvertisedFacts(1, WELL, False, True), AdvertisedFacts(2, WELL._replace(port=9093), False, True)]
 
     assert list(endpoint_findings.of_bootstrap([WELL])) == []
     assert list(endpoint_findings.of_advertised(nodes)) == []
 
 
-def test_a_loopback_address_that_is_told_to_other_machines_is_wrong() -> None:
+def test_a_loopback_address_that_is_advertised_to_other_machines_is_a_problem() -> None:
     from_afar = endpoint_findings.of_advertised([AdvertisedFacts(1, LOCAL, False, True)])
     from_here = endpoint_findings.of_advertised([AdvertisedFacts(1, LOCAL, True, True)])
 
@@ -97,13 +99,13 @@ def test_a_cluster_on_a_laptop_may_advertise_loopback_addresses_but_a_mixed_one_
     assert "Node 1 advertises localhost:9092, a loopback address" in noted.sentence
 
 
-def test_an_address_at_which_another_node_answers_is_wrong() -> None:
+def test_an_address_at_which_another_node_answers_is_a_problem() -> None:
     assert "another node answers there" in only(
         endpoint_findings.of_advertised([AdvertisedFacts(1, WELL, False, False)])
     )
 
 
-def test_two_nodes_do_not_advertise_the_same() -> None:
+def test_two_nodes_must_not_advertise_the_same_address() -> None:
     nodes = [AdvertisedFacts(1, WELL, False, True), AdvertisedFacts(2, WELL, False, True)]
 
     assert "but node 1 advertises that address too" in only(endpoint_findings.of_advertised(nodes))
@@ -117,19 +119,19 @@ def listener(speaks: Speaks, *, runs: bool, protocol: str = "PLAINTEXT") -> List
     ("one", "words"),
     [
         (listener(Speaks.REFUSED, runs=True), "refuses connections"),
-        (listener(Speaks.KAFKA, runs=False), "another process uses port 9092, which speaks Kafka"),
-        (listener(Speaks.HTTP, runs=False), "another process uses port 9092, which speaks HTTP"),
+        (listener(Speaks.KAFKA, runs=False), "another process, which speaks Kafka, uses port 9092"),
+        (listener(Speaks.HTTP, runs=False), "another process, which speaks HTTP, uses port 9092"),
         (
             listener(Speaks.REFUSED, runs=False)._replace(is_own_address=False),
             "not have the address broker-1",
         ),
     ],
 )
-def test_a_listener_that_cannot_work_says_why(one: ListenerFacts, words: str) -> None:
+def test_the_problem_of_a_listener_that_cannot_work_says_why(one: ListenerFacts, words: str) -> None:
     assert words in only(endpoint_findings.of_listeners([one]))
 
 
-def test_listeners_are_well_that_answer_or_are_free() -> None:
+def test_listeners_that_answer_or_are_free_have_no_problem() -> None:
     well = [
         listener(Speaks.KAFKA, runs=True),
         listener(Speaks.REFUSED, runs=False),
@@ -151,18 +153,18 @@ def quorum(*voters: QuorumMember, leader: int = 0) -> QuorumFacts:
     return QuorumFacts(QuorumView(leader, 3, 500, voters, {}), None, NOW_MS, {"a:1": "X", "b:1": "X"})
 
 
-def test_a_quorum_that_follows_is_well() -> None:
+def test_a_quorum_whose_voters_follow_has_no_problem() -> None:
     assert list(quorum_findings.of_quorum(quorum(member(0), member(1), member(2)))) == []
 
 
-def test_a_voter_that_is_silent_is_named_and_no_other_may_fail() -> None:
+def test_a_silent_voter_is_reported_and_that_no_other_may_fail() -> None:
     found = problems(quorum_findings.of_quorum(quorum(member(0), member(1), member(2, ago_ms=60_000))))
 
     assert "Voter 2 last contacted the leader 0 60 s ago" in found[0]
     assert "Only 2 of 3 voters follow the leader: if one more fails, metadata cannot change." in found[1]
 
 
-def test_a_minority_decides_nothing() -> None:
+def test_a_minority_of_voters_is_a_problem() -> None:
     found = problems(
         quorum_findings.of_quorum(quorum(member(0), member(1, ago_ms=-1), member(2, ago_ms=60_000)))
     )
@@ -171,20 +173,20 @@ def test_a_minority_decides_nothing() -> None:
     assert "Only 1 of 3 voters follow the leader, which is not a majority" in found[2]
 
 
-def test_a_quorum_without_a_leader() -> None:
+def test_a_quorum_without_a_leader_is_a_problem() -> None:
     unknown = QuorumFacts(None, "no answer", NOW_MS, {})
 
     assert "does not answer (no answer)" in only(quorum_findings.of_quorum(unknown))
     assert "has no leader" in problems(quorum_findings.of_quorum(quorum(member(0), leader=-1)))[0]
 
 
-def test_a_voter_that_is_far_behind() -> None:
+def test_a_voter_that_is_far_behind_is_a_problem() -> None:
     assert "is 19500 metadata records behind" in only(
         quorum_findings.of_quorum(quorum(member(0, end=20_000), member(1), member(2, end=20_000)))
     )
 
 
-def test_nodes_of_two_clusters_are_told_apart() -> None:
+def test_addresses_of_two_clusters_are_a_problem() -> None:
     split = quorum(member(0), member(1), member(2))._replace(cluster_ids={"a:1": "X", "b:1": "Y", "c:1": "X"})
 
     assert only(quorum_findings.of_quorum(split)) == (
@@ -192,7 +194,7 @@ def test_nodes_of_two_clusters_are_told_apart() -> None:
     )
 
 
-def test_a_voter_with_two_disks() -> None:
+def test_a_voter_with_two_disks_is_a_problem() -> None:
     voters = (member(0), member(1), member(1, directory=2))
 
     assert "Voter 1 is registered with 2 disks" in only(quorum_findings.of_quorum(quorum(*voters)))
@@ -208,7 +210,7 @@ def test_an_even_number_of_voters_is_a_note() -> None:
 
 
 def partitions(**isr: list[int]) -> Health:
-    """Partitions 0 of topics by what is in sync, each of three replicas on three brokers."""
+    """Return the health of partitions 0 of topics with these replicas in sync, of three on three brokers."""
     states = [
         PartitionState(TopicPartition(name, 0), one[0] if one else -1, [0, 1, 2], one, [])
         for name, one in isr.items()
@@ -216,12 +218,12 @@ def partitions(**isr: list[int]) -> Health:
     return cluster_health.assess(0, (), states, dict.fromkeys(isr, 2))
 
 
-def test_partitions_that_are_well() -> None:
+def test_partitions_with_all_replicas_in_sync_have_no_problem() -> None:
     assert list(partition_findings.of_partitions(partitions(a=[0, 1, 2]))) == []
     assert list(partition_findings.of_partitions(None)) == []
 
 
-def test_partitions_without_a_leader_or_with_too_few_in_sync_are_named() -> None:
+def test_partitions_without_a_leader_or_with_too_few_in_sync_are_reported() -> None:
     several = {f"t{number}": [1] for number in range(7)}
 
     assert "No leader: a-0. Start" in only(partition_findings.of_partitions(partitions(a=[])))
@@ -236,10 +238,10 @@ def test_replicas_that_are_not_in_sync_are_a_note() -> None:
     assert found.severity is Severity.NOTE and "Not all replicas in sync: a-0" in found.sentence
 
 
-def test_all_that_follows_from_a_broker_that_is_down_is_one_sentence() -> None:
+def test_all_effects_of_a_broker_that_is_down_are_in_one_sentence() -> None:
     states = [
         PartitionState(TopicPartition("alone", 0), -1, [2], [2], [2]),
-        PartitionState(TopicPartition("lost", 0), -1, [2], [], [2]),  # an eligible replica is on it
+        PartitionState(TopicPartition("lost", 0), -1, [2], [], [2]),  # it has an eligible leader replica
         PartitionState(TopicPartition("strict", 0), 1, [1, 2], [1], [2]),
         PartitionState(TopicPartition("thin", 0), 1, [0, 1, 2], [0, 1], [2]),
         PartitionState(TopicPartition("thin", 1), 1, [0, 1, 2], [0, 1], [2]),
@@ -257,8 +259,8 @@ def test_all_that_follows_from_a_broker_that_is_down_is_one_sentence() -> None:
     assert list(quorum_findings.of_quorum(voters, [2])) == []
 
 
-def test_brokers_that_are_down_explain_only_what_lacks_nothing_else() -> None:
-    health = partitions(a=[0])  # 1 and 2 are missed
+def test_a_partition_is_explained_only_if_all_its_missing_brokers_are_down() -> None:
+    health = partitions(a=[0])  # brokers 1 and 2 are missing
 
     [found] = down_findings.of_down([2], None, health)
     both = only(down_findings.of_down([1, 2], None, health))
@@ -270,13 +272,13 @@ def test_brokers_that_are_down_explain_only_what_lacks_nothing_else() -> None:
     assert list(down_findings.of_down([], None, health)) == []
 
 
-def test_a_majority_that_is_lost_is_told_also_where_brokers_are_down() -> None:
+def test_a_lost_majority_is_reported_even_if_brokers_are_down() -> None:
     silent = quorum(member(0), member(1, ago_ms=60_000), member(2, ago_ms=60_000))
 
     assert "which is not a majority" in only(quorum_findings.of_quorum(silent, [1, 2]))
 
 
-def test_the_address_of_a_broker_that_is_down_is_no_problem_of_its_own() -> None:
+def test_the_address_of_a_broker_that_is_down_is_no_separate_problem() -> None:
     gone, silent = LOCAL._replace(speaks=Speaks.REFUSED), WELL._replace(speaks=Speaks.SILENT)
 
     assert problems(endpoint_findings.of_bootstrap([gone], [("broker-1", 9092)]))
@@ -308,7 +310,7 @@ DISK = DiskFacts(
 EXPECTED = Expected("X", 1, is_serving=True)
 
 
-def test_a_disk_that_is_well() -> None:
+def test_a_good_disk_has_no_problem() -> None:
     assert list(disk_findings.of_disks([DISK._replace(locked_by="process 7")], EXPECTED)) == []
     assert list(disk_findings.of_disks([DiskFacts("/new", exists=False)], EXPECTED)) == []
 
@@ -329,15 +331,15 @@ def test_a_disk_that_is_well() -> None:
         (DISK._replace(node_id=2), "belongs to node 2, but the configuration is for node 1"),
     ],
 )
-def test_a_disk_that_is_not_well_says_why(disk: DiskFacts, words: str) -> None:
+def test_the_problem_of_a_disk_says_why(disk: DiskFacts, words: str) -> None:
     assert words in only(disk_findings.of_disks([disk], EXPECTED))
 
 
-def test_a_running_node_tells_of_directories_that_are_offline_or_full() -> None:
+def test_offline_and_full_directories_of_a_running_node_are_reported() -> None:
     well = LogDirView("/a", None, 100 * GIB, 50 * GIB, ())
     lost = LogDirView("/b", KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, ""), None, None, ())
     full = well._replace(path="/c", usable_bytes=GIB // 10)
-    old = well._replace(total_bytes=None, usable_bytes=None)  # a server that does not tell
+    old = well._replace(total_bytes=None, usable_bytes=None)  # a server that does not report its space
 
     def of(*dirs: LogDirView) -> Iterable[Finding]:
         return disk_findings.of_brokers([BrokerLogDirs(2, None, dirs)])
@@ -347,13 +349,13 @@ def test_a_running_node_tells_of_directories_that_are_offline_or_full() -> None:
     assert "directory /c of node 2 has 102 MiB of 102400 MiB free" in only(of(full))
 
 
-def test_a_small_disk_is_full_by_its_share() -> None:
+def test_a_small_disk_is_judged_by_its_free_share() -> None:
     small = DISK._replace(total_bytes=2 * GIB, usable_bytes=GIB // 4)
 
     assert list(disk_findings.of_disks([small], EXPECTED)) == []
 
 
-def test_a_lock_that_somebody_holds_who_does_not_serve() -> None:
+def test_a_lock_held_by_a_process_that_does_not_serve_is_a_problem() -> None:
     held = DISK._replace(locked_by="process 7")
 
     assert "is locked by process 7" in only(
@@ -361,7 +363,7 @@ def test_a_lock_that_somebody_holds_who_does_not_serve() -> None:
     )
 
 
-def test_directories_of_two_clusters() -> None:
+def test_directories_of_two_clusters_are_a_problem() -> None:
     found = disk_findings.of_disks([DISK, DISK._replace(cluster_id="Y")], Expected(None, 1, True))
 
     assert "belong to 2 different clusters: X, Y" in only(found)
@@ -370,7 +372,7 @@ def test_directories_of_two_clusters() -> None:
 # ---- clocks, versions, limits --------------------------------------------------------------------
 
 
-def test_clocks_that_differ_by_more_than_the_way_there() -> None:
+def test_clocks_that_differ_by_more_than_the_network_delay_are_a_problem() -> None:
     apart = [ClockFacts(0, -100, 5, 0), ClockFacts(1, 4_000, 5, 0)]
     unsure = [ClockFacts(0, 0, 900, 0), ClockFacts(1, 2_000, 900, 0)]
 
@@ -381,7 +383,7 @@ def test_clocks_that_differ_by_more_than_the_way_there() -> None:
     )
 
 
-def test_a_clock_that_jumped() -> None:
+def test_a_clock_that_was_set_is_a_problem() -> None:
     assert "was set 3600.0 s back" in only(clock_findings.of_clocks([ClockFacts(2, 0, 1, -3_600_000)]))
     assert "was set 2.0 s forward" in only(clock_findings.of_clocks([ClockFacts(2, 0, 1, 2_000)]))
 
@@ -389,7 +391,7 @@ def test_a_clock_that_jumped() -> None:
 OURS = dict.fromkeys(NEEDED, (4, 13))
 
 
-def test_versions_that_do_not_fit() -> None:
+def test_incompatible_versions_are_a_problem() -> None:
     old = VersionFacts("a:1", {**OURS, "Fetch": (0, 3)})
     new = VersionFacts("a:1", {**OURS, "Fetch": (14, 20)})
     none = VersionFacts("a:1", {name: one for name, one in OURS.items() if name != "Produce"})
@@ -408,13 +410,13 @@ def test_nodes_of_different_versions_are_a_note() -> None:
     assert found.severity is Severity.NOTE and "upgrade" in found.sentence
 
 
-def test_a_client_that_was_refused_is_named() -> None:
+def test_a_client_whose_request_was_rejected_is_reported() -> None:
     clients = [ClientFacts(1, "sarama", "Fetch 0"), ClientFacts(1, "librdkafka", None)]
 
     assert "A client (sarama) asked node 1 for Fetch 0" in only(version_findings.of_clients(clients))
 
 
-def test_open_files() -> None:
+def test_a_low_or_nearly_reached_limit_of_open_files_is_a_problem() -> None:
     assert "has 900 of at most 1000 files open" in only(
         limit_findings.of_limits([LimitFacts("Node 1", 1000, 900)])
     )
@@ -422,7 +424,7 @@ def test_open_files() -> None:
     assert list(limit_findings.of_limits([LimitFacts("Node 1", 1_048_576, 500)])) == []
 
 
-def test_logs_that_cannot_be_cleaned() -> None:
+def test_logs_that_cannot_be_cleaned_are_reported() -> None:
     logs = [(f"t-{number}", "a batch is broken.") for number in range(100)]
     one = log_findings.of_uncleanable([UncleanableFacts(2, logs[:1], 1), UncleanableFacts(1, (), 0)])
     many = log_findings.of_uncleanable([UncleanableFacts(2, logs, 200)])
@@ -434,7 +436,7 @@ def test_logs_that_cannot_be_cleaned() -> None:
     assert "t-4 (a batch is broken) and 195 more; " in told
 
 
-def test_damaged_files_are_named_with_their_place() -> None:
+def test_damaged_files_are_reported_with_their_position() -> None:
     files = [("/data/t-0/1.log at position 5, offset 7", "no other replica is in sync")]
     facts = [log_findings.DamagedFacts(2, files, 1), log_findings.DamagedFacts(1, (), 0)]
 
@@ -444,7 +446,7 @@ def test_damaged_files_are_named_with_their_place() -> None:
     assert "leaves the ISR if another replica is in it, and returns when it is repaired" in told
 
 
-def test_a_voter_without_a_link_is_named_with_the_reason() -> None:
+def test_a_missing_link_of_a_voter_is_reported_with_the_reason() -> None:
     told = "voter 3 at host3:9093 (Node 3 has a different cluster.secret)"
     facts = [quorum_findings.UnlinkedFacts(1, {3: told}), quorum_findings.UnlinkedFacts(2, {})]
 
@@ -454,7 +456,7 @@ def test_a_voter_without_a_link_is_named_with_the_reason() -> None:
     assert list(quorum_findings.of_links(facts, [3])) == [], "that node is down, and told as such"
 
 
-def test_a_codec_that_is_not_installed_is_a_problem_where_a_setting_asks_for_it() -> None:
+def test_a_missing_codec_is_a_problem_if_a_setting_uses_it() -> None:
     asked, unasked = codec_findings.of_codecs(
         [
             codec_findings.MissingCodec("Node 1", "lz4", ["compression.type of orders"]),
@@ -469,14 +471,14 @@ def test_a_codec_that_is_not_installed_is_a_problem_where_a_setting_asks_for_it(
     assert "pip install lz4" in asked.sentence and "pip install cramjam" in unasked.sentence
 
 
-def test_a_node_that_runs_and_waits_says_for_what() -> None:
+def test_a_node_that_is_not_ready_is_reported_with_the_reason() -> None:
     (found,) = readiness_findings.of_readiness(1, "Waiting for voter 2 at host2:9093.")
 
     assert found.sentence == "Node 1 is running but not ready: Waiting for voter 2 at host2:9093."
     assert list(readiness_findings.of_readiness(1, None)) == []
 
 
-def test_a_voter_whose_directory_is_a_copy_is_named_with_what_it_waits_for() -> None:
+def test_a_voter_whose_directory_is_a_copy_is_reported_with_the_remedy() -> None:
     copied = member(2)._replace(is_disk_copied=True)
 
     (found,) = problems(quorum_findings.of_quorum(quorum(member(0), member(1), copied)))
@@ -485,7 +487,7 @@ def test_a_voter_whose_directory_is_a_copy_is_named_with_what_it_waits_for() -> 
     assert "until all voters are running" in found and "`ottla quorum trust-copy`" in found
 
 
-def test_a_voter_whose_disk_went_back_is_named() -> None:
+def test_a_voter_whose_disk_was_restored_to_an_earlier_state_is_reported() -> None:
     old = member(2)._replace(is_disk_old=True)
 
     found = problems(quorum_findings.of_quorum(quorum(member(0), member(1), old)))

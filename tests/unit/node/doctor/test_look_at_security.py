@@ -1,4 +1,4 @@
-"""Certificates and files of a configuration, as they lie on a disk."""
+"""ottla.node.doctor.look_at_security: certificates and secret files of a configuration on disk."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ NOW = datetime.now(UTC)
 def config(
     home: Path, *, name: str = "node-3", trusted: trustme.CA | None = None, **how: object
 ) -> BrokerConfig:
-    """Return a configuration of node 3, whose certificate has that name; it trusts its own authority."""
+    """Return a configuration of node 3 with a certificate for this name; it trusts its own authority."""
     ca = trustme.CA()
     issued = ca.issue_cert(name, common_name=name, **how)  # type: ignore[arg-type]
     issued.private_key_and_cert_chain_pem.write_to_path(str(home / "node.pem"))
@@ -33,13 +33,13 @@ def config(
     )
 
 
-def test_a_certificate_that_other_nodes_take_is_well(tmp_path: Path) -> None:
+def test_a_certificate_that_other_nodes_accept_has_no_problem(tmp_path: Path) -> None:
     (facts,) = look_at_tls(config(tmp_path), NOW)
 
     assert facts == ("INNER", "", "", "", "", "", "")
 
 
-def test_a_name_that_is_none_of_the_node_is_told(tmp_path: Path) -> None:
+def test_a_certificate_with_another_nodes_name_is_reported(tmp_path: Path) -> None:
     (facts,) = look_at_tls(config(tmp_path, name="node-4"), NOW)
 
     assert (
@@ -47,21 +47,21 @@ def test_a_name_that_is_none_of_the_node_is_told(tmp_path: Path) -> None:
     )
 
 
-def test_a_truststore_that_does_not_have_the_authority_is_told(tmp_path: Path) -> None:
+def test_a_truststore_without_the_authority_is_reported(tmp_path: Path) -> None:
     (facts,) = look_at_tls(config(tmp_path, trusted=trustme.CA()), NOW)
 
     assert "unable to get local issuer certificate" in facts.distrust
 
 
 @pytest.mark.parametrize(("days", "words"), [(-1, ("expired on", "")), (10, ("", "expires in 9 days"))])
-def test_a_certificate_that_ends_is_told(tmp_path: Path, days: int, words: tuple[str, str]) -> None:
+def test_a_certificate_that_expires_is_reported(tmp_path: Path, days: int, words: tuple[str, str]) -> None:
     (facts,) = look_at_tls(config(tmp_path, not_after=NOW + timedelta(days=days)), NOW)
 
     assert words[0] in facts.problem and words[1] in facts.warning
     assert bool(facts.problem) == bool(words[0]) and bool(facts.warning) == bool(words[1])
 
 
-def test_a_store_that_is_missing_is_told_and_no_failure(tmp_path: Path) -> None:
+def test_a_missing_keystore_is_reported_and_raises_nothing(tmp_path: Path) -> None:
     made = config(tmp_path)
     (tmp_path / "node.pem").unlink()
 
@@ -71,7 +71,7 @@ def test_a_store_that_is_missing_is_told_and_no_failure(tmp_path: Path) -> None:
     assert [one.path for one in look_at_files(made, [])] == []
 
 
-def test_modes_are_told_of_keys_and_of_settings_with_secrets(tmp_path: Path) -> None:
+def test_modes_of_keys_and_of_settings_with_secrets_are_returned(tmp_path: Path) -> None:
     made, written = config(tmp_path), tmp_path / "server.properties"
     written.touch(0o644)
     (tmp_path / "node.pem").chmod(0o640)
@@ -100,7 +100,7 @@ def rest(home: Path, name: str = "rest.example", *, days: int = 90, **settings: 
 @pytest.mark.parametrize(
     ("settings", "is_named"),
     [
-        ({}, True),  # nobody says how it is reached
+        ({}, True),  # no setting says the address for clients
         ({"ottla.rest.advertised.listener": "https://rest.example:8082"}, True),
         ({"ottla.rest.advertised.listener": "https://other.example:8082"}, False),
         ({"ottla.rest.advertised.listener": "http://other.example:8083"}, True),
@@ -109,7 +109,7 @@ def rest(home: Path, name: str = "rest.example", *, days: int = 90, **settings: 
         ({"ottla.rest.listeners": "https://rest.example:8082,http://10.0.0.1:8083"}, True),
     ],
 )
-def test_the_certificate_of_the_rest_api_names_the_host_that_clients_are_told(
+def test_the_certificate_of_the_rest_api_must_name_its_advertised_host(
     tmp_path: Path, settings: dict[str, str], is_named: bool
 ) -> None:
     (facts,) = look_at_tls(rest(tmp_path, **settings), NOW)
@@ -123,7 +123,7 @@ def test_the_certificate_of_the_rest_api_names_the_host_that_clients_are_told(
         assert any(one in facts.unnamed for one in settings)
 
 
-def test_the_certificate_of_the_rest_api_ends_and_its_key_is_a_secret(tmp_path: Path) -> None:
+def test_the_certificate_of_the_rest_api_may_expire_and_its_key_is_a_secret(tmp_path: Path) -> None:
     made = rest(tmp_path, days=-1)
     (facts,) = look_at_tls(made, NOW)
     (tmp_path / "rest.pem").chmod(0o644)
@@ -135,7 +135,7 @@ def test_the_certificate_of_the_rest_api_ends_and_its_key_is_a_secret(tmp_path: 
     assert "rest.pem" in facts.error
 
 
-def test_the_host_that_a_listener_advertises_is_named_by_its_certificate(tmp_path: Path) -> None:
+def test_the_certificate_of_a_listener_must_name_its_advertised_host(tmp_path: Path) -> None:
     issued = trustme.CA().issue_cert("broker.example")
     issued.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "own.pem"))
 
@@ -156,7 +156,7 @@ def test_the_host_that_a_listener_advertises_is_named_by_its_certificate(tmp_pat
     assert "issue one for 10.0.0.1, or correct advertised.listeners." in unnamed("10.0.0.1")
 
 
-def test_authorities_of_an_oauth_provider_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+def test_an_unreadable_truststore_of_an_oauth_provider_is_reported(tmp_path: Path) -> None:
     place = tmp_path / "provider.pem"
     made = parse_config(
         {

@@ -1,4 +1,4 @@
-"""Who comes in to a REST API: addresses and ways to log in, in sentences."""
+"""ottla.node.doctor.rest_findings: REST APIs that other machines reach, by address and login."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def said(*addresses: str, methods: tuple[str, ...] = (), has_authorizer: bool = 
     return [f"{one.subject}: {one.sentence}" for one in found]
 
 
-def test_plaintext_and_no_login_beyond_loopback_are_noted_each() -> None:
+def test_plaintext_and_missing_logins_beyond_loopback_are_separate_notes() -> None:
     plain, open_to_all = said("http://:8082")
 
     assert plain.startswith("listener: Node 3: Other machines reach the REST API (all addresses, port 8082)")
@@ -34,19 +34,19 @@ def test_plaintext_and_no_login_beyond_loopback_are_noted_each() -> None:
         ((), (), []),
     ],
 )
-def test_only_what_other_machines_reach_is_judged(
+def test_only_addresses_that_other_machines_reach_are_judged(
     addresses: tuple[str, ...], methods: tuple[str, ...], subjects: list[str]
 ) -> None:
     assert [one.partition(":")[0] for one in said(*addresses, methods=methods)] == subjects
 
 
-def test_where_clients_are_judged_nobody_has_the_rights_of_anonymous_clients() -> None:
+def test_with_an_authorizer_clients_without_a_login_have_the_rights_of_anonymous() -> None:
     (open_to_all,) = said("https://:8082", has_authorizer=True)
 
     assert "may do what ACLs allow User:ANONYMOUS" in open_to_all
 
 
-def test_the_settings_that_a_node_tells_are_read() -> None:
+def test_the_facts_are_read_from_the_settings_of_a_node() -> None:
     texts = {
         "ottla.rest.listeners": "https://:8082,http://127.0.0.1:8083",
         "ottla.rest.authentication": "basic, bearer",

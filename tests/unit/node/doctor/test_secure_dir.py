@@ -1,4 +1,4 @@
-"""The directory of a secured node: what lies in it, and what the doctor says of that."""
+"""The directory of keys of a secured node: its facts and the doctor's findings about them."""
 
 import errno
 from datetime import UTC, datetime, timedelta
@@ -18,10 +18,10 @@ NOW = datetime.now(UTC)
 
 
 class Home:
-    """A node with its data and its directory of keys, all as a node leaves them."""
+    """A node with its data and its directory of keys, as a node leaves them when it stops."""
 
     def __init__(self, home: Path, *, authority_days: int = 3650) -> None:
-        self.owner = 1000  # whoever runs the tests
+        self.owner = 1000  # the user that runs the tests
         self.keys, self.data = home / "data-secure", home / "data"
         self.keys.mkdir(mode=0o700)
         self.data.mkdir()
@@ -61,7 +61,7 @@ class Home:
 
 
 def ended(days: int) -> bytes:
-    """Return a certificate that ends after so many days."""
+    """Return a certificate that expires after this number of days."""
     return trustme.CA().issue_cert("any", not_after=NOW + timedelta(days=days)).cert_chain_pems[0].bytes()
 
 
@@ -70,7 +70,7 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-def test_a_directory_as_a_node_makes_it_is_well(home: Home) -> None:
+def test_a_directory_as_a_node_makes_it_has_no_problem(home: Home) -> None:
     assert home.problems() == [] and home.notes() == []
     assert keystore_to_be_made(home.config()) == ""
     assert look_at_secure_dir(parse_config({"log.dirs": str(home.data)})) is None
@@ -84,15 +84,13 @@ def test_a_directory_as_a_node_makes_it_is_well(home: Home) -> None:
         ("client.properties", "the password of the administrator"),
     ],
 )
-def test_a_secret_that_others_can_read_is_a_problem_and_one_of_the_group_a_note(
+def test_a_secret_that_all_users_can_read_is_a_problem_and_one_that_the_group_can_a_note(
     home: Home, name: str, holds: str
 ) -> None:
     path = home.keys / name
     path.chmod(0o640)
     assert home.problems() == []
-    assert home.notes() == [
-        f"The group of {path} can read or change what is for the user of the node alone: chmod 600."
-    ]
+    assert home.notes() == [f"The group of {path} can read or change secrets of the node's user: chmod 600."]
 
     home.owner = 0
     assert home.notes() == [], "as Kubernetes hands over files of a Secret"
@@ -107,13 +105,13 @@ def test_a_secret_that_others_can_read_is_a_problem_and_one_of_the_group_a_note(
     [
         (0o700, "", ""),
         (0o750, "", ""),
-        (0o755, "", "can see which keys lie in"),
+        (0o755, "", "can list the keys in"),
         (0o770, "", "can replace the keys in it"),
         (0o777, "can replace the keys in", ""),
-        (0o1777, "", ""),  # a volume with a Secret of Kubernetes
+        (0o1777, "", ""),  # a volume of a Kubernetes Secret
     ],
 )
-def test_who_may_write_into_the_directory_could_replace_keys(
+def test_users_that_may_write_to_the_directory_can_replace_keys(
     home: Home, mode: int, problem: str, noted: str
 ) -> None:
     home.keys.chmod(mode)
@@ -127,11 +125,11 @@ def test_who_may_write_into_the_directory_could_replace_keys(
     [
         (-1, "expired on", ""),
         (29, "expires on", ""),
-        (100, "", "each client must have another"),
+        (100, "", "each client needs another"),
         (181, "", ""),
     ],
 )
-def test_an_authority_that_ends_is_told_in_time_for_all_clients(
+def test_an_authority_that_expires_is_reported_in_time_for_all_clients(
     tmp_path: Path, days: int, problem: str, noted: str
 ) -> None:
     home = Home(tmp_path, authority_days=days)
@@ -140,13 +138,13 @@ def test_an_authority_that_ends_is_told_in_time_for_all_clients(
     assert [noted in one for one in home.notes()] == [True] * bool(noted)
 
 
-def test_of_two_authorities_the_one_that_is_valid_longer_counts(home: Home) -> None:
+def test_the_later_expiry_of_two_authorities_counts(home: Home) -> None:
     home.write("ca.pem", ended(-1) + ended(400), 0o644)
 
     assert home.problems() == [] and home.notes() == []
 
 
-def test_certificates_of_other_nodes_in_the_directory_are_judged_and_those_of_this_one_by_its_listener(
+def test_certificates_of_other_nodes_are_judged_here_and_those_of_this_node_by_its_listener(
     home: Home,
 ) -> None:
     chain = trustme.CA().issue_cert("node-1", not_after=NOW + timedelta(days=3))
@@ -160,13 +158,13 @@ def test_certificates_of_other_nodes_in_the_directory_are_judged_and_those_of_th
 
     assert first.startswith(f"The certificate in {expiring} expires on")
     assert second.startswith(f"The certificate in {broken} cannot be read: it has no certificate")
-    assert third == f"The certificate in {folder} cannot be read: it is no file."
+    assert third == f"The certificate in {folder} cannot be read: it is not a file."
 
 
-def test_files_that_a_node_needs_and_lacks_are_told_with_what_to_do(home: Home) -> None:
+def test_missing_files_are_reported_with_the_remedy(home: Home) -> None:
     (home.keys / "node-0.pem").unlink()
     assert home.problems() == []
-    assert home.notes() == [f"{home.keys} has no node-0.pem: the next start of the node makes another one."]
+    assert home.notes() == [f"{home.keys} has no node-0.pem: the next start of the node creates one."]
 
     (home.keys / "ca.key").unlink()
     (said,) = home.problems()
@@ -177,7 +175,7 @@ def test_files_that_a_node_needs_and_lacks_are_told_with_what_to_do(home: Home) 
     assert said.startswith(f"{home.keys} has no ca.pem, the certificate of the authority, so the node")
 
 
-def test_a_directory_whose_files_may_not_be_looked_at_is_a_problem(
+def test_a_directory_whose_files_may_not_be_read_is_a_problem(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def exists(path: Path) -> bool:
@@ -190,7 +188,7 @@ def test_a_directory_whose_files_may_not_be_looked_at_is_a_problem(
     assert keystore_to_be_made(home.config()) == str(home.keys / "node-0.pem")
 
 
-def test_a_directory_that_is_gone_is_a_problem_for_a_node_with_data_alone(home: Home) -> None:
+def test_a_missing_directory_is_a_problem_only_for_a_node_with_data(home: Home) -> None:
     for path in home.keys.iterdir():
         path.unlink()
     home.keys.rmdir()

@@ -1,4 +1,4 @@
-"""Certificates, files with secrets, listeners that others reach, users and ACLs: facts in, sentences out."""
+"""ottla.node.doctor.security_findings: certificates, files with secrets, open listeners, users and ACLs."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ def only(found: Iterable[Finding], severity: Severity = Severity.PROBLEM) -> str
 
 
 def shown(**how: object) -> bytes:
-    """Return a certificate for broker-1, as DER."""
+    """Return a certificate for broker-1 as DER."""
     from cryptography import x509
 
     pem = CA.issue_cert("broker-1", **how).cert_chain_pems[0].bytes()  # type: ignore[arg-type]
@@ -48,7 +48,7 @@ def at(certificate: bytes, speaks: Speaks = Speaks.KAFKA, host: str = "broker-1"
     ("days", "words"),
     [(-1, "broker-1:9093 expired on"), (20, "broker-1:9093 expires on"), (31, "")],
 )
-def test_a_certificate_that_ends_within_thirty_days_is_found(days: int, words: str) -> None:
+def test_a_certificate_that_expires_within_thirty_days_is_reported(days: int, words: str) -> None:
     certificate = shown(not_after=NOW + timedelta(days=days))
 
     found = list(security_findings.of_certificates([at(certificate)], NOW))
@@ -56,13 +56,13 @@ def test_a_certificate_that_ends_within_thirty_days_is_found(days: int, words: s
     assert [words in one.sentence for one in found] == [True] * bool(words)
 
 
-def test_a_certificate_that_is_not_valid_yet_is_found() -> None:
+def test_a_certificate_that_is_not_valid_yet_is_reported() -> None:
     certificate = shown(not_before=NOW + timedelta(days=1), not_after=NOW + timedelta(days=90))
 
     assert "is not valid before" in only(security_findings.of_certificates([at(certificate)], NOW))
 
 
-def test_a_name_that_does_not_fit_is_found_where_nobody_has_checked_it() -> None:
+def test_a_wrong_name_is_reported_unless_the_doctor_has_checked_it() -> None:
     certificate = shown()
 
     said = only(security_findings.of_certificates([at(certificate, Speaks.TLS, "broker-2")], NOW))
@@ -72,12 +72,12 @@ def test_a_name_that_does_not_fit_is_found_where_nobody_has_checked_it() -> None
     assert not list(security_findings.of_certificates([at(certificate, Speaks.KAFKA, "broker-2")], NOW))
 
 
-def test_bytes_that_are_no_certificate_are_a_finding_and_no_failure() -> None:
+def test_bytes_that_are_no_certificate_are_a_finding_and_raise_nothing() -> None:
     assert "cannot be read" in only(security_findings.of_certificates([at(b"\x30\x03\x02\x01")], NOW))
     assert not list(security_findings.of_certificates([at(b"")], NOW))
 
 
-def test_what_a_node_finds_of_its_own_certificates_is_told() -> None:
+def test_the_problems_that_a_node_finds_in_its_own_certificates_are_reported() -> None:
     said = security_findings.of_tls(
         [
             TlsFacts("A", error="no such file"),
@@ -102,16 +102,16 @@ def test_what_a_node_finds_of_its_own_certificates_is_told() -> None:
     ("mode", "words"),
     [(0o600, ""), (0o640, ""), (0o644, "can read /etc/node.pem, which holds a key"), (0o602, "can change")],
 )
-def test_a_file_with_a_secret_that_everybody_can_read_is_found(mode: int, words: str) -> None:
+def test_a_file_with_a_secret_that_every_user_can_read_is_reported(mode: int, words: str) -> None:
     found = list(security_findings.of_files([FileFacts("/etc/node.pem", "a key", mode)]))
 
     assert [words in one.sentence for one in found] == [True] * bool(words)
 
 
-# ---- who may come in, and who may do what ------------------------------------------------------------------
+# ---- listeners, users and ACLs -----------------------------------------------------------------------------
 
 
-def test_what_others_reach_without_tls_or_an_authorizer_is_noted() -> None:
+def test_listeners_that_others_reach_without_tls_or_an_authorizer_are_noted() -> None:
     outer = Listener(name="OUTER", host="", port=9092)
     encrypted = Listener(name="TLS", host="10.0.0.1", port=9093, security_protocol="SSL")
     own = Listener(name="OWN", host="127.0.0.1", port=9094)
@@ -124,7 +124,7 @@ def test_what_others_reach_without_tls_or_an_authorizer_is_noted() -> None:
     assert {plain.severity, open_to_all.severity} == {Severity.NOTE} and not list(judged)
 
 
-def test_a_way_by_which_anybody_is_a_super_user_is_a_problem() -> None:
+def test_a_listener_at_which_every_client_is_a_super_user_is_a_problem() -> None:
     plain = Listener(name="OUTER", host="127.0.0.1", port=9092)
 
     said = only(security_findings.of_listeners([NodeListeners(1, [plain], True, ["OUTER"])]))
@@ -137,7 +137,7 @@ def access(*, principals: Iterable[str] = (), everyone: bool = False) -> list[st
     return [one.sentence for one in security_findings.of_access(facts)]
 
 
-def test_users_that_may_do_nothing_are_noted() -> None:
+def test_users_without_permissions_are_noted() -> None:
     assert access(principals=["User:anna"]) == [
         "ACLs and super.users do not name User:bert, so it may do nothing: add ACLs, or remove the user."
     ]
@@ -154,14 +154,14 @@ def test_acls_of_users_that_do_not_exist_are_noted() -> None:
     assert access(principals=known) == []
 
 
-def test_without_an_authorizer_nothing_is_said_of_users() -> None:
+def test_without_an_authorizer_there_are_no_findings_about_users() -> None:
     assert list(security_findings.of_access(None)) == []
 
 
-# ---- what nodes keep or ignore -----------------------------------------------------------------------------
+# ---- rejected certificates, and ACLs without an authorizer -------------------------------------------------
 
 
-def test_a_certificate_that_a_node_refused_and_acls_by_which_nobody_is_judged_are_problems() -> None:
+def test_a_rejected_certificate_and_acls_without_an_authorizer_are_problems() -> None:
     refused = [
         ("SSL", "the certificate of CN=a lacks subject alternative names"),
         ("REST API", "no such file"),
@@ -175,5 +175,5 @@ def test_a_certificate_that_a_node_refused_and_acls_by_which_nobody_is_judged_ar
     assert {one.severity for one in found} == {Severity.PROBLEM}
     first, second, third = (one.sentence for one in found)
     assert first.startswith("The listener SSL of node 1 keeps its old certificate") and "CN=a" in first
-    assert second.endswith("is refused: no such file")
+    assert second.endswith("was rejected: no such file")
     assert third.startswith("Node 2: The metadata holds 3 ACLs, which have no effect here")

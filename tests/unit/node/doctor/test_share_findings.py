@@ -1,4 +1,4 @@
-"""What the doctor says of share groups that do not get on."""
+"""ottla.node.doctor.share_findings: share groups that make no progress or lose dead letters."""
 
 import pytest
 
@@ -45,25 +45,25 @@ def facts(
     return ShareFacts(group, TopicPartition("orders", partition), state, letter_topic)
 
 
-def test_a_record_that_is_tried_again_and_again_is_named_with_its_group() -> None:
+def test_a_record_that_is_retried_again_and_again_is_reported_with_its_group() -> None:
     [found] = of_share_groups([facts(4, 312_000)])
 
     assert (found.severity, found.subject) == (Severity.PROBLEM, "share group")
     assert (
-        "workers tries the same record again and again, and its start offset does not move: offset 17 of "
-        "orders-0, delivered 4 times of at most 5, now by m1, is the oldest since 312 s."
+        "workers retries the same record, and its start offset does not move: offset 17 of "
+        "orders-0, delivered 4 times of at most 5, now by m1, has been the oldest for 312 s."
     ) in found.sentence
 
 
 @pytest.mark.parametrize(
     ("deliveries", "stalled_ms"), [(1, RETRIED_MS), (2, RETRIED_MS - 1), (25, 0), (0, 10 * HELD_MS)]
 )
-def test_a_group_that_gets_on_is_not_named(deliveries: int, stalled_ms: int) -> None:
+def test_a_group_that_makes_progress_is_not_reported(deliveries: int, stalled_ms: int) -> None:
     assert list(of_share_groups([facts(deliveries, stalled_ms, member=None)])) == []
     assert list(of_share_groups([facts(deliveries, min(stalled_ms, HELD_MS - 1))])) == []
 
 
-def test_a_record_that_waits_by_the_groups_own_back_off_is_no_problem() -> None:
+def test_a_record_that_waits_for_the_back_off_of_its_group_is_no_problem() -> None:
     waiting = facts(2, RETRIED_MS, member=None, record_state=RecordState.WAITING)
 
     assert list(of_share_groups([waiting])) == []
@@ -73,17 +73,17 @@ def test_a_record_that_waits_by_the_groups_own_back_off_is_no_problem() -> None:
 @pytest.mark.parametrize(
     ("error", "why"),
     [
-        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "(dlq.orders) is missing, and the nodes may not create it"),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "(dlq.orders) does not exist, and the nodes may not"),
         (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "check the ACLs of the topic (TOPIC_AUTHORIZATION_FAILED)"),
         (ErrorCode.REQUEST_TIMED_OUT, "too few replicas in sync: see `ottla topic describe dlq.orders`"),
         (ErrorCode.COORDINATOR_NOT_AVAILABLE, "its share coordinator does not write its state"),
-        (ErrorCode.NOT_CONTROLLER, "the controller gives nodes no producer id"),
-        (ErrorCode.UNKNOWN_SERVER_ERROR, "refuses them (UNKNOWN_SERVER_ERROR)"),
+        (ErrorCode.NOT_CONTROLLER, "the controller assigns no producer id"),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, "rejects them (UNKNOWN_SERVER_ERROR)"),
         (31_999, "error 31999, which this version of Ottla does not know"),
-        (ErrorCode.NONE, "the log of the leader may say why"),
+        (ErrorCode.NONE, "the log of the leader's node may say why"),
     ],
 )
-def test_a_record_whose_dead_letter_cannot_be_written_is_not_called_tried_again(
+def test_a_record_whose_dead_letter_cannot_be_written_is_not_reported_as_retried(
     record_state: RecordState, error: int, why: str
 ) -> None:
     stuck = facts(5, UNWRITTEN_MS, member=None, record_state=record_state, letter_failure=int(error))
@@ -102,22 +102,22 @@ def test_a_dead_letter_that_is_just_being_written_is_no_problem() -> None:
     assert list(of_share_groups([fresh])) == []
 
 
-def test_records_that_were_archived_without_dead_letters_are_told_with_the_reason() -> None:
+def test_records_archived_without_dead_letters_are_reported_with_the_reason() -> None:
     lost = [facts(1, 0, partition=number, letter_failure=int(ErrorCode.INVALID_CONFIG)) for number in (0, 1)]
 
     [found] = of_share_groups(lost)
 
-    assert "could not be written: the topic for dead letters (dlq.orders) may not have them" in found.sentence
+    assert "not be written: the dead letter topic (dlq.orders) is not enabled for them" in found.sentence
     assert "Records of orders-0, orders-1 may have none" in found.sentence
 
 
 @pytest.mark.parametrize(
     ("ago_ms", "severity", "said"),
     [
-        (-1, Severity.PROBLEM, "written: the topic"),
-        (59_999, Severity.PROBLEM, "written, just now: the topic"),
-        (OLD_MS - 1, Severity.PROBLEM, "written, 59 min ago: the topic"),
-        (OLD_MS, Severity.NOTE, "written, 1 h ago, and no others were due since: the topic"),
+        (-1, Severity.PROBLEM, "written: the dead letter topic"),
+        (59_999, Severity.PROBLEM, "written, just now: the dead letter topic"),
+        (OLD_MS - 1, Severity.PROBLEM, "written, 59 min ago: the dead letter topic"),
+        (OLD_MS, Severity.NOTE, "written, 1 h ago, and no others were due since: the dead letter topic"),
     ],
 )
 def test_letters_that_were_lost_long_ago_are_a_note(ago_ms: int, severity: Severity, said: str) -> None:
@@ -129,13 +129,13 @@ def test_letters_that_were_lost_long_ago_are_a_note(ago_ms: int, severity: Sever
     assert said in found.sentence
 
 
-def test_an_attempt_that_others_follow_has_lost_nothing() -> None:
+def test_a_failed_attempt_that_is_retried_has_lost_nothing() -> None:
     trying = facts(1, 0, letter_failure=int(ErrorCode.REQUEST_TIMED_OUT), letters_go_on=True)
 
     assert list(of_share_groups([trying])) == []
 
 
-def test_without_the_right_to_see_where_letters_go_the_command_is_named_that_shows_it() -> None:
+def test_without_permission_to_read_the_letter_topic_the_command_that_shows_it_is_named() -> None:
     lost = facts(1, 0, letter_failure=int(ErrorCode.LEADER_NOT_AVAILABLE), letter_topic=None)
 
     [found] = of_share_groups([lost])
@@ -143,31 +143,31 @@ def test_without_the_right_to_see_where_letters_go_the_command_is_named_that_sho
     assert "(`ottla group config workers` names it) does not answer" in found.sentence
 
 
-def test_groups_that_ask_for_dead_letters_where_the_cluster_has_none_are_named() -> None:
+def test_groups_that_want_dead_letters_are_reported_if_the_cluster_has_none() -> None:
     [found] = of_unobeyed_letters(["work\x1bers", "others"], share_version=1)
 
     assert found.severity is Severity.PROBLEM
-    assert "others are to have dead letters, but share.version is 1, below 2" in found.sentence
+    assert "others are set to have dead letters, but share.version is 1, below 2" in found.sentence
     assert "kafka-features upgrade --feature share.version=2" in found.sentence
     assert "\x1b" not in found.sentence
     assert not list(of_unobeyed_letters([], share_version=1))
     assert not list(of_unobeyed_letters(["workers"], share_version=2))
 
 
-def test_a_record_that_is_held_for_long_is_a_note() -> None:
+def test_a_record_that_is_held_for_a_long_time_is_a_note() -> None:
     [found] = of_share_groups([facts(1, HELD_MS)])
 
     assert found.severity is Severity.NOTE
-    assert "delivered once of at most 5, now by m1, is the oldest since 600 s" in found.sentence
+    assert "delivered once of at most 5, now by m1, has been the oldest for 600 s" in found.sentence
 
 
-def test_a_partition_that_has_nothing_in_flight_says_nothing() -> None:
+def test_a_partition_with_nothing_in_flight_has_no_finding() -> None:
     idle = ShareFacts("workers", TopicPartition("orders", 0), InFlightState(stalled_ms=10 * HELD_MS))
 
     assert list(of_share_groups([idle])) == []
 
 
-def test_a_group_is_named_once_however_many_partitions_it_has() -> None:
+def test_a_group_is_reported_once_however_many_partitions_it_has() -> None:
     all_of_it = [facts(3, RETRIED_MS, partition=number) for number in range(9)]
 
     [found] = of_share_groups([*all_of_it, facts(1, 0, group="fine")])
@@ -175,7 +175,7 @@ def test_a_group_is_named_once_however_many_partitions_it_has() -> None:
     assert "orders-0" in found.sentence and "and 4 more" in found.sentence
 
 
-def test_names_that_others_chose_bring_no_control_characters() -> None:
+def test_control_characters_in_names_are_escaped() -> None:
     [found] = of_share_groups([facts(3, RETRIED_MS, group="g\x1b[2J", member="m\n")])
 
     assert "\x1b" not in found.sentence and "\n" not in found.sentence

@@ -1,4 +1,4 @@
-"""ottla.node.doctor.try_endpoint: the first bytes of an answer tell its sender."""
+"""ottla.node.doctor.try_endpoint: the first bytes of an answer show the protocol."""
 
 import pytest
 
@@ -15,8 +15,8 @@ def framed(content: bytes) -> bytes:
     return len(content).to_bytes(4, "big") + content
 
 
-def test_the_controller_listener_is_known_by_its_refusal() -> None:
-    """It takes the doctor's question for the first words of a voter, and refuses them."""
+def test_a_controller_listener_is_recognised_by_its_rejection() -> None:
+    """It reads the doctor's request as the greeting of a voter, and rejects it."""
     own = LinkIdentity(b"c" * 16, Peer(1, ZERO_UUID), Endpoint("host1", 9092))
     with pytest.raises(KafkaError) as refused:
         read_hello(QUESTION[4:], own)
@@ -34,5 +34,5 @@ def test_the_controller_listener_is_known_by_its_refusal() -> None:
         b"220 mail.example ESMTP",
     ],
 )
-def test_other_programs_stay_other_programs(answer: bytes) -> None:
+def test_other_programs_are_not_taken_for_a_controller_listener(answer: bytes) -> None:
     assert judged(EndpointFacts("localhost", 25), answer).speaks is Speaks.OTHER

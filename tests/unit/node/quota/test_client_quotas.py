@@ -1,4 +1,4 @@
-"""ottla.node.quota.client_quotas: bytes of clients against the quotas of the cluster, by a fake clock."""
+"""ottla.node.quota.client_quotas: bytes of clients against the quotas of the cluster, with a fake clock."""
 
 from ottla.node.quota.client_quotas import PRODUCER_BYTE_RATE, RateQuotas
 from ottla.node.quota.rate import Windows
@@ -18,7 +18,7 @@ def quotas_of(clock: Clock, limit: float) -> RateQuotas:
     return quotas
 
 
-def test_who_sends_more_than_the_quota_waits_until_its_rate_is_the_quota() -> None:
+def test_a_client_beyond_its_quota_waits_until_its_rate_is_the_quota() -> None:
     quotas = quotas_of(Clock(), 1_000)
 
     # The first request counts over ten seconds.
@@ -26,7 +26,7 @@ def test_who_sends_more_than_the_quota_waits_until_its_rate_is_the_quota() -> No
     assert quotas.record("User:ann", "app", 5_000) == 5_000
 
 
-def test_a_changed_quota_holds_at_once_for_what_was_measured() -> None:
+def test_a_changed_quota_applies_at_once_to_what_was_measured() -> None:
     quotas = quotas_of(Clock(), 1_000)
     assert quotas.record("User:ann", "app", 10_000) == 0
 
@@ -37,7 +37,7 @@ def test_a_changed_quota_holds_at_once_for_what_was_measured() -> None:
     assert not quotas.are_set and quotas.record("User:ann", "app", 1_000_000) == 0
 
 
-def test_only_those_who_have_a_quota_are_measured() -> None:
+def test_only_clients_with_a_quota_are_measured() -> None:
     quotas = quotas_of(Clock(), 1_000)
 
     assert quotas.has("User:ann", None) and not quotas.has("User:bob", None)

@@ -1,4 +1,4 @@
-"""ottla.node.quota.connection_rates: how fast connections come, by a fake clock."""
+"""ottla.node.quota.connection_rates: the rate of new connections, with a fake clock."""
 
 from ottla.node.quota.connection_rates import CONNECTION_CREATION_RATE, ConnectionRates, RateLimits
 from ottla.node.quota.rate import Windows
@@ -35,7 +35,7 @@ def test_nothing_is_limited_by_default() -> None:
 def test_connections_beyond_the_rate_of_the_node_wait_for_no_longer_than_a_window() -> None:
     rates = rates_of(Clock(), RateLimits(max_connection_creation_rate=2))
 
-    # Twenty are allowed at once, as the rate is measured over ten seconds; then half a second for each.
+    # Twenty may come at once, since the rate is measured over ten seconds; then one each half second.
     assert rates.are_set
     assert waits_of(rates, "A", 20) == [0] * 20
     assert waits_of(rates, "B", 3) == [500, 1_000, 1_000]
@@ -70,7 +70,7 @@ def test_quotas_that_are_removed_limit_nothing() -> None:
     assert not rates.are_set
 
 
-def test_what_was_measured_is_told() -> None:
+def test_measurements_are_returned() -> None:
     rates = rates_of(Clock(), RateLimits(max_connection_creation_rate=2), {"10.0.0.1": 2})
     waits_of(rates, "A", 21)
     for _ in range(21):

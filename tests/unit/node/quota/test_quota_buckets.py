@@ -1,4 +1,4 @@
-"""ottla.node.quota.quota_buckets: what is measured, in bounded memory."""
+"""ottla.node.quota.quota_buckets: measurements in bounded memory."""
 
 from ottla.node.quota.quota_buckets import IDLE_MS, QuotaBuckets
 
@@ -7,14 +7,14 @@ def buckets(most: int = 3) -> QuotaBuckets[str, object]:
     return QuotaBuckets(object, most=most)
 
 
-def test_those_who_share_a_quota_have_one_bucket() -> None:
+def test_clients_that_share_a_quota_have_one_bucket() -> None:
     made = buckets()
 
     assert made.of("a", 0) is made.of("a", 5)
     assert made.of("b", 5) is not made.of("a", 5)
 
 
-def test_whoever_was_not_seen_for_an_hour_begins_anew() -> None:
+def test_a_client_that_was_not_seen_for_an_hour_gets_a_new_bucket() -> None:
     made = buckets()
     first = made.of("a", 0)
 
@@ -22,7 +22,7 @@ def test_whoever_was_not_seen_for_an_hour_begins_anew() -> None:
     assert made.of("a", 2 * IDLE_MS - 1) is not first
 
 
-def test_others_are_forgotten_after_an_hour_too() -> None:
+def test_buckets_of_other_clients_are_removed_after_an_hour_too() -> None:
     made = buckets()
     made.of("a", 0)
 
@@ -31,7 +31,7 @@ def test_others_are_forgotten_after_an_hour_too() -> None:
     assert len(made) == 1
 
 
-def test_of_too_many_the_one_not_seen_for_the_longest_time_goes() -> None:
+def test_the_least_recently_seen_bucket_is_removed_beyond_the_limit() -> None:
     made = buckets()
     kept = [made.of(name, 0) for name in ("a", "b", "c")]
     assert made.of("a", 1) is kept[0]

@@ -1,4 +1,4 @@
-"""ottla.node.quota.quota_entities: whose quota counts, and with whom it is shared."""
+"""ottla.node.quota.quota_entities: the quota that applies to a client, and the clients that share it."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ from ottla.node.quota.quota_entities import ClientQuota, QuotaEntities, Sharers
 
 KEY = "producer_byte_rate"
 U, C = "user", "client-id"
-# In the order in which they count, with those who share it.
+# In order of precedence, each with the clients that share it.
 LEVELS: list[tuple[QuotaEntity, Sharers]] = [
     (((C, "app"), (U, "ann")), Sharers("ann", "app")),
     (((C, None), (U, "ann")), Sharers("ann", "app")),
@@ -23,7 +23,7 @@ LEVELS: list[tuple[QuotaEntity, Sharers]] = [
 
 
 @pytest.mark.parametrize("first", range(len(LEVELS)))
-def test_the_most_specific_quota_counts_and_says_who_shares_it(first: int) -> None:
+def test_the_most_specific_quota_counts_and_has_its_sharers(first: int) -> None:
     quotas = {
         entity: {KEY: float(10 + number)} for number, (entity, _) in enumerate(LEVELS) if number >= first
     }
@@ -67,7 +67,7 @@ def test_an_address_has_its_own_quota_or_the_default_one() -> None:
     assert QuotaEntities({}, key).of_address("10.0.0.1") is None
 
 
-def test_changes_of_some_entities_leave_what_all_of_them_would() -> None:
+def test_changes_of_some_entities_give_the_result_of_setting_all() -> None:
     random = Random(7)
     names = [None, "a", "b"]
     entities = [((kind, name),) for kind in (C, U, "ip") for name in names]
@@ -101,7 +101,7 @@ def test_changes_of_some_entities_leave_what_all_of_them_would() -> None:
         ("a.name", "a.name"),
     ],
 )
-def test_an_address_is_found_however_it_was_written(set_for: str, told: str) -> None:
+def test_an_address_is_found_in_any_notation(set_for: str, told: str) -> None:
     quotas = QuotaEntities({(("ip", set_for),): {KEY: 5.0}}, KEY)
 
     assert quotas.of_address(told) == 5.0

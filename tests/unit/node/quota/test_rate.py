@@ -49,7 +49,7 @@ def test_what_was_recorded_can_be_taken_back() -> None:
     assert rate.throttle_ms(1, 0) == 0
 
 
-def test_the_most_that_is_not_throttled_at_once() -> None:
+def test_the_largest_value_that_is_not_throttled_at_once() -> None:
     rate = Rate(WINDOWS)
     rate.record(most_in_windows(7, WINDOWS), 0)
 

@@ -14,13 +14,13 @@ STEP_S = 0.02
 
 
 def spend(seconds: float = STEP_S) -> None:
-    """Use the processor for so long."""
+    """Use this many seconds of CPU time."""
     until = time.thread_time() + seconds
     while time.thread_time() < until:
         pass
 
 
-def test_what_is_done_on_the_loop_counts_once() -> None:
+def test_work_on_the_loop_counts_once() -> None:
     meter = RequestMeter()
 
     meter.run(lambda: meter.run(spend))
@@ -29,7 +29,7 @@ def test_what_is_done_on_the_loop_counts_once() -> None:
     assert meter.take() == 0.0
 
 
-def test_what_was_taken_in_the_middle_of_a_part_does_not_count_again() -> None:
+def test_time_taken_in_the_middle_of_a_part_does_not_count_again() -> None:
     meter, taken = RequestMeter(), []
 
     def part() -> None:
@@ -68,11 +68,11 @@ def test_work_in_a_lane_and_in_a_pool_counts_for_the_request_that_waits_for_it()
     assert asyncio.run(measured(work())) >= 2 * STEP_S
 
 
-def test_without_a_meter_work_is_what_it_was() -> None:
+def test_without_a_meter_work_is_unchanged() -> None:
     assert metered(spend) is spend
 
 
-def test_an_error_and_an_answer_go_through() -> None:
+def test_results_and_errors_pass_through() -> None:
     async def answers() -> int:
         await asyncio.sleep(0)
         return 7
@@ -90,7 +90,7 @@ def test_an_error_and_an_answer_go_through() -> None:
         asyncio.run(ask(fails()))
 
 
-def test_a_meter_that_nobody_asks_any_more_does_not_grow() -> None:
+def test_a_meter_that_is_not_read_any_more_does_not_grow() -> None:
     meter = RequestMeter()
 
     for _ in range(MAX_PIECES * 3):

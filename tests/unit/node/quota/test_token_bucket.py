@@ -1,4 +1,4 @@
-"""ottla.node.quota.token_bucket: tokens that come back."""
+"""ottla.node.quota.token_bucket: tokens that return at the rate of a quota."""
 
 from ottla.node.quota.rate import Windows
 from ottla.node.quota.token_bucket import TokenBucket
@@ -14,23 +14,23 @@ def test_a_bucket_begins_full_and_never_holds_more() -> None:
     assert bucket.tokens(1, 50_000) == 11
 
 
-def test_one_request_may_take_more_than_there_is_and_the_next_waits_for_the_rest() -> None:
+def test_one_request_may_take_more_tokens_than_there_are_and_the_next_waits() -> None:
     bucket = TokenBucket(WINDOWS)
 
     assert bucket.take_if_any(2, 32, 0) is None
     assert bucket.take_if_any(2, 1, 0) == 5_000
-    assert bucket.tokens(2, 0) == -10  # a refused request takes nothing
+    assert bucket.tokens(2, 0) == -10  # a rejected request takes no token
     assert bucket.take_if_any(2, 1, 5_000) is None
 
 
-def test_the_smallest_of_quotas_has_a_longest_wait() -> None:
+def test_the_wait_for_the_smallest_quota_is_bounded() -> None:
     bucket = TokenBucket(WINDOWS)
     bucket.take(5e-324, 1, 0)
 
     assert bucket.throttle_ms(5e-324, 0) == 2**31 - 1
 
 
-def test_a_quota_is_exhausted_though_the_wait_is_rounded_to_nothing() -> None:
+def test_a_quota_is_exhausted_even_if_the_wait_is_rounded_to_zero() -> None:
     bucket = TokenBucket(WINDOWS)
     bucket.take(1_000_000, 11_000_001, 0)
 
@@ -38,7 +38,7 @@ def test_a_quota_is_exhausted_though_the_wait_is_rounded_to_nothing() -> None:
     assert bucket.tokens(1_000_000, 0) == -1
 
 
-def test_a_request_that_is_done_in_any_case_takes_tokens_that_are_not_there() -> None:
+def test_a_request_that_is_executed_anyway_takes_tokens_in_advance() -> None:
     bucket = TokenBucket(WINDOWS)
     bucket.take(2, 32, 0)
 

@@ -1,4 +1,4 @@
-"""The key of false salts: the same at each start, and at all nodes that share a secret."""
+"""The key of false salts is equal at each start, and at all nodes with the same secret."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def node(
     return lay_foundation(config, World(disk=disk or OsDisk()))
 
 
-def test_a_node_without_a_secret_keeps_its_key_to_itself(tmp_path: Path) -> None:
+def test_a_node_without_a_secret_keeps_its_own_key(tmp_path: Path) -> None:
     first, again = find_login_key(node(tmp_path)), find_login_key(node(tmp_path))
 
     assert first == again and len(first) == 32
@@ -35,12 +35,12 @@ def test_a_node_without_a_secret_keeps_its_key_to_itself(tmp_path: Path) -> None
     assert find_login_key(node(other)) != first
 
 
-def test_a_node_where_nobody_logs_in_keeps_none(tmp_path: Path) -> None:
+def test_a_node_without_logins_keeps_no_key(tmp_path: Path) -> None:
     assert len(find_login_key(node(tmp_path, logs_in=False))) == 32
     assert not list(tmp_path.iterdir())
 
 
-def test_a_rest_api_with_logins_is_enough_to_keep_one(tmp_path: Path) -> None:
+def test_a_rest_api_with_logins_is_enough_to_keep_a_key(tmp_path: Path) -> None:
     rest = {"ottla_rest_authentication": "basic", "ottla_rest_listeners": "http://127.0.0.1:0"}
 
     assert find_login_key(node(tmp_path, logs_in=False, **rest)) == (tmp_path / LOGIN_KEY).read_bytes()
@@ -56,9 +56,7 @@ def test_nodes_with_one_secret_have_one_key_and_no_file(tmp_path: Path) -> None:
     assert find_login_key(node(tmp_path, cluster_secret="b" * 32)) not in keys
 
 
-def test_a_file_that_holds_something_else_is_replaced(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_file_with_other_content_is_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / LOGIN_KEY).write_bytes(b"half")
 
     key = find_login_key(node(tmp_path))

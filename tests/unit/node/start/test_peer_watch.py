@@ -1,4 +1,4 @@
-"""A leader is asked for a sign of life, and suspected if its connection ends instead."""
+"""A leader is sent a request, and suspected if its connection ends instead of a response."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -16,12 +16,12 @@ OWN, OTHER = 0, 1
 
 
 class Peers:
-    """The connections to other nodes, on which a request fails with this error."""
+    """Connections to other nodes on which each request fails with this error, if any."""
 
     def __init__(self, code: ErrorCode) -> None:
         self._code = code
         self.asked: list[int] = []
-        self.answer: asyncio.Event | None = None  # waited for before a node answers
+        self.answer: asyncio.Event | None = None  # the event that a response waits for
 
     async def ask(self, node_id: int, *_: object) -> None:
         self.asked.append(node_id)
@@ -43,7 +43,7 @@ class Metadata:
 
 
 class Tasks:
-    """The background tasks of a node that runs."""
+    """The background tasks of a running node."""
 
     are_open = True
 
@@ -52,7 +52,7 @@ class Tasks:
 
 
 def watch_of(code: ErrorCode) -> tuple[PeerWatch, Peers, Metadata]:
-    """Return a watch, and what it uses."""
+    """Return a watch, its peers and its metadata."""
     world = MetadataWorld(brokers=2)
     peers, metadata = Peers(code), Metadata(world.image)
     watch = PeerWatch(
@@ -68,7 +68,7 @@ def watch_of(code: ErrorCode) -> tuple[PeerWatch, Peers, Metadata]:
 
 
 async def suspected_after(code: ErrorCode, node_id: int) -> tuple[bool, list[int]]:
-    """Return whether a node is suspected after a look at it, and the nodes that were asked."""
+    """Look at a node; return True if it is suspected then, and the nodes that were asked."""
     watch, peers, metadata = watch_of(code)
     await watch.look(node_id)
     return metadata.suspects.wait_s(lambda brokers: node_id in brokers) > 0, peers.asked
@@ -90,8 +90,8 @@ def test_a_node_does_not_ask_itself() -> None:
     assert asyncio.run(suspected_after(ErrorCode.NETWORK_EXCEPTION, OWN)) == (False, [])
 
 
-def test_a_caller_that_gives_up_does_not_end_the_question() -> None:
-    """A dial that was cancelled in its handshake would be lost, and begun again by the next caller."""
+def test_a_cancelled_caller_does_not_cancel_the_request() -> None:
+    """A cancelled handshake would be lost, and the next caller would start it again."""
 
     async def run() -> tuple[bool, list[int]]:
         answer = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Data of a secured node are not served to everybody because a flag was forgotten."""
+"""A secured node does not start without its security because a flag was forgotten."""
 
 from pathlib import Path
 
@@ -25,18 +25,18 @@ def disk() -> MemoryDisk:
     return made
 
 
-def test_data_that_nobody_secured_are_served(disk: MemoryDisk) -> None:
+def test_unsecured_data_are_served(disk: MemoryDisk) -> None:
     refuse_to_open(node(), disk)
 
 
-def test_one_marked_directory_is_enough_and_the_refusal_says_both_ways_out(disk: MemoryDisk) -> None:
+def test_one_marked_directory_is_enough_and_the_error_names_both_remedies(disk: MemoryDisk) -> None:
     leave_mark(disk, DATA[1])
 
     with pytest.raises(KafkaError) as refused:
         refuse_to_open(node(), disk)
 
     assert refused.value.detail.startswith("/data/two belongs to a node that was started with --secure.")
-    assert "one-secure, which is not there; ottla.secure.dir says" in refused.value.detail
+    assert "one-secure, which does not exist; set ottla.secure.dir to" in refused.value.detail
     assert "ottla.secure=false" in refused.value.detail
 
 
@@ -48,7 +48,7 @@ def test_keys_beside_the_data_are_a_mark_too(disk: MemoryDisk) -> None:
         refuse_to_open(node(), disk)
 
 
-def test_security_is_given_up_on_purpose(disk: MemoryDisk) -> None:
+def test_security_can_be_turned_off_explicitly(disk: MemoryDisk) -> None:
     leave_mark(disk, DATA[0])
 
     refuse_to_open(node(ottla_secure="false"), disk)
@@ -58,11 +58,11 @@ def test_security_is_given_up_on_purpose(disk: MemoryDisk) -> None:
     ("settings", "is_closed"),
     [
         ({"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}, True),
-        ({}, False),  # whoever trusts the certificate may do everything
+        ({}, False),  # every client that trusts the certificate may do everything
     ],
     ids=["TLS and an authorizer", "TLS alone"],
 )
-def test_single_settings_may_close_the_node_as_well(
+def test_other_settings_may_close_the_node_as_well(
     disk: MemoryDisk, settings: dict[str, str], is_closed: bool
 ) -> None:
     leave_mark(disk, DATA[0])
@@ -96,7 +96,7 @@ def test_a_mark_is_written_once(disk: MemoryDisk) -> None:
     assert disk.read_file(DATA[0] / SECURED_MARK) == before != b""
 
 
-def test_a_disk_that_has_failed_is_left_to_who_opens_it(
+def test_an_error_of_the_disk_is_left_to_the_opening_of_logs(
     disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(path: Path) -> bool:

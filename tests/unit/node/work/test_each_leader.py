@@ -1,4 +1,4 @@
-"""Leaders of partitions are asked at once: this node by itself, others as far as they answer."""
+"""Leaders of partitions are asked concurrently: this node directly, others as far as they answer."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from ottla.node.work.each_leader import ask_each_leader
 HERE, THERE, REFUSES, HANGS = 1, 2, 3, 4
 
 
-def test_each_leader_is_asked_for_all_of_its_own_and_silence_is_no_answer() -> None:
+def test_each_leader_is_asked_for_all_its_partitions_and_a_silent_one_returns_none() -> None:
     asked: list[tuple[int, list[str]]] = []
     leaders = {"a": HERE, "b": THERE, "c": HERE, "d": REFUSES, "e": HANGS, "f": None, "g": -1}
 

@@ -1,4 +1,4 @@
-"""Threads shared fairly: who has had little is served next, and what nobody waits for ends."""
+"""A fair pool: the client with the least CPU time is served next, and abandoned work ends."""
 
 import asyncio
 import threading
@@ -28,7 +28,7 @@ def burn(cpu_s: float) -> None:
 
 
 def served(asks: list[tuple[ConnectionInfo, float]]) -> list[ConnectionInfo]:
-    """The order in which these are served, each taking so many CPU seconds, when all of them wait at once."""
+    """Return the order in which waiting jobs are served, each with this number of CPU seconds."""
     order: list[ConnectionInfo] = []
 
     def work(asker: ConnectionInfo, cpu_s: float, pause: Pause) -> None:
@@ -46,7 +46,7 @@ def served(asks: list[tuple[ConnectionInfo, float]]) -> list[ConnectionInfo]:
     return order
 
 
-def test_who_asks_for_little_is_not_served_behind_all_that_another_address_wants() -> None:
+def test_a_small_job_is_not_served_after_all_jobs_of_another_address() -> None:
     hostile = [client("10.0.0.1", number) for number in range(20)]
     honest = client("10.0.0.2", 99)
 
@@ -64,7 +64,7 @@ def test_the_addresses_of_one_host_have_one_share() -> None:
     assert [place for place, one in enumerate(order) if one == honest] == [1, 2]
 
 
-def test_connections_of_one_address_are_served_by_what_they_had() -> None:
+def test_connections_of_one_address_are_served_by_the_time_they_used() -> None:
     hostile, honest = client("10.0.0.1", 1), client("10.0.0.1", 2)
 
     order = served([*[(hostile, 0.02)] * 20, (honest, 0.0), (honest, 0.0)])
@@ -72,7 +72,7 @@ def test_connections_of_one_address_are_served_by_what_they_had() -> None:
     assert [place for place, one in enumerate(order) if one == honest] == [1, 2]
 
 
-def test_who_comes_late_has_saved_nothing_up() -> None:
+def test_a_late_client_has_no_saved_time() -> None:
     early, late = client("10.0.0.1", 1), client("10.0.0.2", 2)
 
     async def ask_all() -> list[ConnectionInfo]:
@@ -112,7 +112,7 @@ async def _begun(began: threading.Event) -> None:
 
 
 @pytest.mark.parametrize("how", ["the client goes", "the node ends"])
-def test_work_ends_when_nobody_waits_for_it(how: str) -> None:
+def test_abandoned_work_ends(how: str) -> None:
     began, ended = threading.Event(), threading.Event()
 
     async def ask() -> None:
@@ -133,7 +133,7 @@ def test_work_ends_when_nobody_waits_for_it(how: str) -> None:
     asyncio.run(ask())
 
 
-def test_what_waits_and_is_given_up_is_never_begun() -> None:
+def test_waiting_work_that_is_cancelled_is_never_begun() -> None:
     async def ask() -> None:
         began, ended = threading.Event(), threading.Event()
         pool = FairPool("test", threads=1, max_cpu_s=600.0)
@@ -148,7 +148,7 @@ def test_what_waits_and_is_given_up_is_never_begun() -> None:
     asyncio.run(ask())
 
 
-def test_work_may_use_so_much_cpu_time_and_no_more() -> None:
+def test_work_beyond_its_cpu_time_is_ended() -> None:
     async def ask() -> None:
         pool = FairPool("test", threads=1, max_cpu_s=0.05)
         try:
@@ -164,7 +164,7 @@ def test_work_may_use_so_much_cpu_time_and_no_more() -> None:
     assert time.process_time() - began_s < 2.0
 
 
-def test_an_error_is_told_to_whoever_asked() -> None:
+def test_an_error_is_raised_in_the_caller() -> None:
     async def ask() -> None:
         pool = FairPool("test", threads=1, max_cpu_s=1.0)
 
@@ -187,7 +187,7 @@ def steps(count: int) -> Callable[[Pause], int]:
     return work
 
 
-def test_all_the_work_of_a_request_shares_what_it_is_allowed() -> None:
+def test_all_the_work_of_a_request_shares_its_allowance() -> None:
     async def ask() -> list[object]:
         pool = FairPool("test", threads=1, max_cpu_s=600.0)
         allowance = Allowance(cpu_s=600.0, steps=100)
@@ -223,7 +223,7 @@ def test_the_cpu_time_of_a_request_is_used_up_by_all_its_work() -> None:
     assert asyncio.run(ask()).is_used_up
 
 
-def test_work_for_a_connection_that_is_closed_ends_and_is_not_begun_unless_it_outlives_it() -> None:
+def test_work_for_a_closed_connection_ends_unless_it_outlives_the_client() -> None:
     gone = client("10.0.0.1", 1)
     open_numbers = {1}
 

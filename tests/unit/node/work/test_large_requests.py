@@ -1,4 +1,4 @@
-"""Large requests share memory: who finds none waits in the order of asking."""
+"""Large requests share a limit of memory; beyond it they wait in order of arrival."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -13,7 +13,7 @@ def run(story: Callable[[LargeRequests], Coroutine[Any, Any, None]], limit_frame
     asyncio.run(story(LargeRequests(limit_frames * GROWTH)))
 
 
-def test_those_that_fit_are_served_at_once_and_others_in_their_order() -> None:
+def test_requests_that_fit_are_served_at_once_and_others_in_their_order() -> None:
     async def story(requests: LargeRequests) -> None:
         first = await requests.enter(6)
         waiting = [asyncio.ensure_future(requests.enter(size)) for size in (6, 1, 9)]
@@ -32,7 +32,7 @@ def test_those_that_fit_are_served_at_once_and_others_in_their_order() -> None:
     run(story)
 
 
-def test_one_alone_may_be_larger_than_all_the_room() -> None:
+def test_a_single_request_may_be_larger_than_the_limit() -> None:
     async def story(requests: LargeRequests) -> None:
         giant = await requests.enter(1000)
         other = asyncio.ensure_future(requests.enter(1))
@@ -49,14 +49,14 @@ def test_one_alone_may_be_larger_than_all_the_room() -> None:
 
 
 @pytest.mark.parametrize("is_granted", [False, True])
-def test_who_gives_up_waiting_holds_up_nobody(is_granted: bool) -> None:
+def test_a_cancelled_request_does_not_block_others(is_granted: bool) -> None:
     async def story(requests: LargeRequests) -> None:
         first = await requests.enter(10)
         gone: asyncio.Task[Room] = asyncio.ensure_future(requests.enter(10))
         next_ = asyncio.ensure_future(requests.enter(1))
         await asyncio.sleep(0)
         if is_granted:
-            first.leave()  # its turn comes, and it is cancelled before it sees it
+            first.leave()  # it gets its memory, and is cancelled before it runs
         gone.cancel()
         await asyncio.sleep(0)
         first.leave()

@@ -1,4 +1,4 @@
-"""Batches that were compressed anew have a bound of memory until they are appended."""
+"""Recompressed batches have a limit of memory until they are appended."""
 
 import asyncio
 
@@ -20,10 +20,10 @@ from ottla.node.work.opened_batches import OpenedBatches
 from tests.unit.node.replica.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, context
 
 
-def test_a_batch_counts_while_somebody_holds_it() -> None:
+def test_a_batch_counts_while_it_is_held() -> None:
     batches = OpenedBatches(100)
 
-    first = batches.hold(300)  # one alone
+    first = batches.hold(300)  # a single batch
     with pytest.raises(KafkaError) as refused:
         batches.hold(1)
     assert (refused.value.code, batches.used_bytes) == (ErrorCode.REQUEST_TIMED_OUT, 300)
@@ -37,7 +37,7 @@ def test_a_batch_counts_while_somebody_holds_it() -> None:
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_batches_without_room_are_to_be_sent_again_and_none_waits_for_replicas_in_memory(acks: int) -> None:
+def test_batches_without_room_get_a_retriable_error_and_none_waits_for_replicas_in_memory(acks: int) -> None:
     world = ReplicaWorld()
     world.create_topic(
         partitions=3, replicas=(NODE_ID, OTHER_ID), config=LogConfig(compression_type="uncompressed")

@@ -1,4 +1,4 @@
-"""Work of groups in turns: a hostile expression delays no honest one, and ends when nobody wants it."""
+"""Work of groups in slices: a hostile expression delays no honest one, and ends if it is abandoned."""
 
 import asyncio
 from collections.abc import Callable, Generator, Iterator
@@ -15,7 +15,7 @@ from ottla.groupcoord.topics_view import ListedTopics, TopicInfo
 from ottla.node.work import task_executor
 from ottla.node.work.task_executor import THREADS, TaskExecutor
 
-# As much as an expression may ask for: 2 ms a name.
+# The slowest permitted expression: 2 ms a name.
 HOSTILE = "[ab]*a[ab]{100}|(?:.?){350}"
 HONEST = "orders-.*"
 HOSTILE_GROUPS = 10
@@ -37,7 +37,7 @@ def work(group_id: str, regex: str, client_host: str = "/10.0.0.1") -> ResolveRe
 
 @contextmanager
 def opened(cpu_s: Callable[[], float] = thread_time) -> Iterator[TaskExecutor]:
-    with ThreadPoolExecutor(THREADS) as executor:  # which is waited for
+    with ThreadPoolExecutor(THREADS) as executor:  # the test waits for it
         lane = TaskExecutor(cpu_s=cpu_s, executor=executor)
         try:
             yield lane
@@ -64,12 +64,12 @@ def test_an_honest_expression_is_matched_while_hostile_ones_have_their_turns() -
     took_s = asyncio.run(story())
 
     assert not ended
-    # It needs one slice, or some where the processor is slow; each waits for one of every other group.
+    # It needs one slice, or some on a slow processor; each waits for one of every other group.
     assert took_s < 10 * HOSTILE_GROUPS * SLICE_CPU_S
 
 
 def test_a_client_with_many_groups_has_the_turns_of_one_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted by slices, not by time: the two clients have the thread alternately."""
+    """Slices count, not time: the two clients use the thread alternately."""
     slices: list[str] = []
 
     def five_slices(
@@ -88,7 +88,7 @@ def test_a_client_with_many_groups_has_the_turns_of_one_client(monkeypatch: pyte
         honest: asyncio.Future[ExecutorResult | None] = asyncio.get_running_loop().create_future()
         with ThreadPoolExecutor(1) as executor:
             lane = TaskExecutor(threads=1, executor=executor)
-            # It has the thread until the others have come: its end is told in a later turn of the loop.
+            # It holds the thread until the others wait: the loop handles its end in a later turn.
             monkeypatch.setattr(task_executor, "steps", one_slice)
             lane.run(work("first", HONEST, "/10.0.0.9"), lambda: True, lambda result: None)
             monkeypatch.setattr(task_executor, "steps", five_slices)
@@ -105,7 +105,7 @@ def test_a_client_with_many_groups_has_the_turns_of_one_client(monkeypatch: pyte
     assert slices[: until + 1] == ["/10.0.0.66", "/10.0.0.1"] * 5
 
 
-def test_a_hostile_expression_takes_its_second_of_a_processor_and_is_given_up() -> None:
+def test_a_hostile_expression_takes_one_cpu_second_and_is_given_up() -> None:
     async def story() -> ExecutorResult | None:
         ended: asyncio.Future[ExecutorResult | None] = asyncio.get_running_loop().create_future()
         with opened() as lane:
@@ -120,7 +120,7 @@ def test_a_hostile_expression_takes_its_second_of_a_processor_and_is_given_up() 
     assert process_time() - began_s < 2.0
 
 
-def test_what_nobody_wants_any_more_ends_with_its_slice() -> None:
+def test_unwanted_work_ends_with_its_slice() -> None:
     async def story() -> tuple[list[ExecutorResult | None], float]:
         wanted = True
         ended: list[ExecutorResult | None] = []
@@ -139,7 +139,7 @@ def test_what_nobody_wants_any_more_ends_with_its_slice() -> None:
     assert took_s < 0.5
 
 
-def test_nothing_but_the_slices_that_run_goes_on_after_the_stop() -> None:
+def test_only_running_slices_continue_after_the_stop() -> None:
     ended: list[ExecutorResult | None] = []
 
     async def story() -> float:
@@ -150,7 +150,7 @@ def test_nothing_but_the_slices_that_run_goes_on_after_the_stop() -> None:
         await asyncio.sleep(0)
         lane.close()
         began_s = process_time()
-        executor.shutdown(wait=True)  # as the end of the process waits
+        executor.shutdown(wait=True)  # like the end of the process
         await asyncio.sleep(0)
         return process_time() - began_s
 

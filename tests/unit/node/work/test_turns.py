@@ -1,4 +1,4 @@
-"""Work of very many elements, in turns with the event loop."""
+"""Work on very many elements, in turns of the event loop."""
 
 import asyncio
 import itertools
@@ -32,7 +32,7 @@ COUNT = 10 * STEPS_PER_TURN + 1
 
 
 @pytest.mark.parametrize(("is_large", "turns_of_others"), [(False, 0), (True, 10)])
-def test_a_large_list_is_made_in_turns_with_others(is_large: bool, turns_of_others: int) -> None:
+def test_a_large_list_is_made_in_turns_with_other_tasks(is_large: bool, turns_of_others: int) -> None:
     others: list[int] = []
 
     async def other() -> None:
@@ -60,7 +60,7 @@ def test_a_large_list_is_made_in_turns_with_others(is_large: bool, turns_of_othe
 
 
 async def turns_of(turn: Turn, count: int) -> list[int]:
-    """After how many elements others had the loop."""
+    """Return the numbers of elements after which other tasks had the loop."""
     done, others = 0, []
 
     async def other() -> None:
@@ -96,7 +96,7 @@ def test_a_turn_ends_by_its_steps_or_by_its_cpu_time(
     assert asyncio.run(turns_of(Turn(steps), 12)) == expected
 
 
-def test_what_is_named_more_than_once_is_found_some_at_a_time() -> None:
+def test_duplicates_are_found_some_elements_at_a_time() -> None:
     items = [*range(10 * ITEMS_OF_STEP), 3, 7, 3]
 
     assert at_once(distinct(items)) == (set(items), {3, 7})
@@ -105,14 +105,14 @@ def test_what_is_named_more_than_once_is_found_some_at_a_time() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, ITEMS_OF_RUN, 5 * ITEMS_OF_RUN + 7])
-def test_very_many_names_are_sorted_some_at_a_time(count: int) -> None:
+def test_very_many_names_are_sorted_some_names_at_a_time(count: int) -> None:
     names = [f"{number * 7919 % 1009:04d}-{number}" for number in range(count)]
 
     assert at_once(ordered(names)) == sorted(names)
     assert len(list(ordered(names))) == -(-count // ITEMS_OF_RUN)
 
 
-def test_who_is_cancelled_in_a_lane_leaves_when_its_piece_is_done() -> None:
+def test_a_task_that_is_cancelled_in_a_lane_ends_when_its_piece_is_done() -> None:
     order: list[str] = []
     began, may_end = threading.Event(), threading.Event()
 
@@ -144,7 +144,7 @@ def test_who_is_cancelled_in_a_lane_leaves_when_its_piece_is_done() -> None:
     assert order == ["piece", "left", "behind"]
 
 
-def test_a_turn_ends_earlier_where_its_steps_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_ends_earlier_if_its_steps_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = iter(range(1_000_000))
     monkeypatch.setattr("ottla.node.work.turns.thread_cpu_s", lambda: next(now_s))
     done: list[int] = []
@@ -171,7 +171,7 @@ def test_a_turn_ends_earlier_where_its_steps_take_long(monkeypatch: pytest.Monke
     assert set(range(STEPS_PER_LOOK, 10 * STEPS_PER_LOOK, STEPS_PER_LOOK)) <= set(seen)
 
 
-def test_nothing_is_an_empty_list() -> None:
+def test_no_items_are_an_empty_list() -> None:
     assert asyncio.run(listed(iter(()), is_large=True)) == []
 
 
@@ -194,7 +194,7 @@ def leaves(count: int) -> list[_Leaf]:
     return [_Leaf(name=f"{number}") for number in range(count)]
 
 
-def test_what_nobody_else_knows_is_taken_apart_and_the_rest_left_as_it_is() -> None:
+def test_objects_without_other_references_are_taken_apart_and_the_others_kept() -> None:
     known, shared = leaves(3 * APART_AT_ONCE), _Branch(leaves=leaves(2))
     ends = []
 
