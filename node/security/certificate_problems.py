@@ -68,7 +68,7 @@ def names_problem(
         return None
     said = ", ".join(sorted(certificate.host_names)[:MAX_NAMES_SAID]) or "no host"
     return (
-        f"The certificate of {which} was issued for {said}, so clients that check names refuse it: issue one "
+        f"The certificate of {which} was issued for {said}, so clients that check names reject it: issue one "
         f"for {' and '.join(unnamed)}, or correct {setting}."
     )
 
