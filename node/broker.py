@@ -36,7 +36,7 @@ from ottla.node.settings.authorization_settings import unjudged_acls_sentence
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.exposed_listeners import open_way_warnings
 from ottla.node.start.balance import make_balancer
-from ottla.node.start.foundation import lay_foundation, open_audit_log
+from ottla.node.start.foundation import make_foundation, open_audit_log
 from ottla.node.start.history import keep_history
 from ottla.node.start.log_dirs import claim_directories, load_logs, log_notes
 from ottla.node.start.metadata import everything, make_metadata, run_metadata
@@ -67,7 +67,7 @@ class Broker:
     """One node. `start`, use, `stop`; all three in the same task, which owns the node's tasks."""
 
     def __init__(self, config: BrokerConfig, world: World | None = None) -> None:
-        self.base = base = lay_foundation(config, World() if world is None else world)
+        self.base = base = make_foundation(config, World() if world is None else world)
         self.listeners: list[Listener] = []
         self.view = NodeView(
             base.state, base.tasks.start, self.listeners, base.listener_tls, rest_doors(base)

@@ -189,8 +189,8 @@ async def ask_cluster(
     }
     settings = {one.node_id: await _settings(one.endpoint, one.node_id, asking) for one in advertised}
     known = {node_id: one for node_id, one in settings.items() if isinstance(one, Mapping)}
-    told = [await _told(one, known.get(one.node_id), asking) for one in advertised]
-    nodes = {one.node_id: facts for one, facts in zip(advertised, told, strict=True) if facts is not None}
+    statuses = [await _node_page(one, known.get(one.node_id), asking) for one in advertised]
+    nodes = {one.node_id: facts for one, facts in zip(advertised, statuses, strict=True) if facts is not None}
     return ClusterFacts(
         tried,
         advertised,
@@ -255,8 +255,10 @@ async def ask_log_dirs(client: Client, living: Sequence[DescribeClusterBroker]) 
 
 def _leaders_now_ms(view: QuorumView | None) -> int:
     """Return the newest time in the leader's response: its current time, as it is never behind itself."""
-    told = [max(one.last_fetch_ms, one.last_caught_up_ms) for one in view.members] if view is not None else []
-    return max(told, default=-1) if max(told, default=-1) >= 0 else int(time.time() * 1000)
+    heard_ms = (
+        [max(one.last_fetch_ms, one.last_caught_up_ms) for one in view.members] if view is not None else []
+    )
+    return max(heard_ms, default=-1) if max(heard_ms, default=-1) >= 0 else int(time.time() * 1000)
 
 
 async def _principals_of_acls(client: Client) -> frozenset[str] | None:
@@ -475,7 +477,7 @@ async def _settings(at: EndpointFacts, node_id: int, asking: Asking) -> Mapping[
 # ---- over REST -----------------------------------------------------------------------------------
 
 
-class _Told(NamedTuple):
+class _NodePage(NamedTuple):
     """The response to GET /v1/node, and the doctor's clock before and after it."""
 
     asked_ms: float
@@ -508,15 +510,17 @@ def _secure_rest(
     return list(found)
 
 
-async def _told(node: AdvertisedFacts, settings: Mapping[str, str] | None, asking: Asking) -> _Told | None:
+async def _node_page(
+    node: AdvertisedFacts, settings: Mapping[str, str] | None, asking: Asking
+) -> _NodePage | None:
     address = None if settings is None else _rest_address(node, settings)
     if address is None:
         return None
     host, port, is_secure = address
     at = await asyncio.to_thread(rest_access, is_secure, host, asking, node.endpoint.host)
-    told = await asyncio.to_thread(_get, host, port, asking.timeout_s, "/v1/node", 200, at)
+    page = await asyncio.to_thread(_get, host, port, asking.timeout_s, "/v1/node", 200, at)
     # Another node may have bound the port before this one.
-    return told if told is not None and is_of(node, told.body) else None
+    return page if page is not None and is_of(node, page.body) else None
 
 
 def is_of(node: AdvertisedFacts, body: Mapping[str, Any]) -> bool:
@@ -556,11 +560,11 @@ async def unready_sentence(rest: RestAddress, timeout_s: float) -> str | None:
     if rest.is_secure:  # without a check of the certificate: the request has nothing secret
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-    told = await asyncio.to_thread(_get, rest.host, rest.port, timeout_s, "/readyz", 503, _RestAccess(tls))
-    return None if told is None else str(told.body.get("message") or "reason unknown.")
+    page = await asyncio.to_thread(_get, rest.host, rest.port, timeout_s, "/readyz", 503, _RestAccess(tls))
+    return None if page is None else str(page.body.get("message") or "reason unknown.")
 
 
-def _get(host: str, port: int, timeout_s: float, path: str, status: int, at: _RestAccess) -> _Told | None:
+def _get(host: str, port: int, timeout_s: float, path: str, status: int, at: _RestAccess) -> _NodePage | None:
     if at.tls is None:
         connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
     else:
@@ -576,28 +580,30 @@ def _get(host: str, port: int, timeout_s: float, path: str, status: int, at: _Re
         return None
     finally:
         connection.close()
-    return _Told(asked_ms, answered_ms, body) if answer.status == status and isinstance(body, dict) else None
-
-
-def _clock(node_id: int, told: _Told) -> ClockFacts | None:
-    now_ms, jumped_ms = told.body.get("now_ms"), told.body.get("clock_jumped_ms")
-    if not isinstance(now_ms, int) or not isinstance(jumped_ms, int):
-        return None
-    middle = (told.asked_ms + told.answered_ms) / 2
-    return ClockFacts(
-        node_id, round(now_ms - middle), round((told.answered_ms - told.asked_ms) / 2) + 1, jumped_ms
+    return (
+        _NodePage(asked_ms, answered_ms, body) if answer.status == status and isinstance(body, dict) else None
     )
 
 
-def _limit(node_id: int, told: _Told) -> LimitFacts | None:
-    limit, open_files = told.body.get("open_files_limit"), told.body.get("open_files")
+def _clock(node_id: int, page: _NodePage) -> ClockFacts | None:
+    now_ms, jumped_ms = page.body.get("now_ms"), page.body.get("clock_jumped_ms")
+    if not isinstance(now_ms, int) or not isinstance(jumped_ms, int):
+        return None
+    middle = (page.asked_ms + page.answered_ms) / 2
+    return ClockFacts(
+        node_id, round(now_ms - middle), round((page.answered_ms - page.asked_ms) / 2) + 1, jumped_ms
+    )
+
+
+def _limit(node_id: int, page: _NodePage) -> LimitFacts | None:
+    limit, open_files = page.body.get("open_files_limit"), page.body.get("open_files")
     if not isinstance(limit, int) or not isinstance(open_files, int):
         return None
     return LimitFacts(f"Node {node_id}", limit, open_files)
 
 
-def _clients(node_id: int, told: _Told) -> list[ClientFacts]:
-    found = told.body.get("refused_requests")
+def _clients(node_id: int, page: _NodePage) -> list[ClientFacts]:
+    found = page.body.get("refused_requests")
     if not isinstance(found, list):
         return []
     return [
@@ -609,9 +615,9 @@ def _clients(node_id: int, told: _Told) -> list[ClientFacts]:
     ]
 
 
-def _uncleanable(node_id: int, told: _Told) -> UncleanableFacts:
+def _uncleanable(node_id: int, page: _NodePage) -> UncleanableFacts:
     """Return the logs that a node cannot clean; nothing for a node of an earlier version."""
-    logs, count = told.body.get("uncleanable_logs"), told.body.get("uncleanable_log_count")
+    logs, count = page.body.get("uncleanable_logs"), page.body.get("uncleanable_log_count")
     if not isinstance(logs, list) or not isinstance(count, int):
         return UncleanableFacts(node_id, (), 0)
     named = [
@@ -622,9 +628,9 @@ def _uncleanable(node_id: int, told: _Told) -> UncleanableFacts:
     return UncleanableFacts(node_id, named, count)
 
 
-def _damaged(node_id: int, told: _Told) -> DamagedFacts:
+def _damaged(node_id: int, page: _NodePage) -> DamagedFacts:
     """Return the damaged files of a node; nothing for a node of an earlier version."""
-    files, count = told.body.get("damaged_files"), told.body.get("damaged_file_count")
+    files, count = page.body.get("damaged_files"), page.body.get("damaged_file_count")
     if not isinstance(files, list) or not isinstance(count, int):
         return DamagedFacts(node_id, (), 0)
     named = [
@@ -638,9 +644,9 @@ def _damaged(node_id: int, told: _Told) -> DamagedFacts:
     return DamagedFacts(node_id, named, count)
 
 
-def _unlinked(node_id: int, told: _Told) -> UnlinkedFacts:
+def _unlinked(node_id: int, page: _NodePage) -> UnlinkedFacts:
     """Return the voters that a node has no link to; nothing for a node of an earlier version."""
-    found = told.body.get("unlinked_voters")
+    found = page.body.get("unlinked_voters")
     return UnlinkedFacts(
         node_id,
         {
@@ -651,9 +657,9 @@ def _unlinked(node_id: int, told: _Told) -> UnlinkedFacts:
     )
 
 
-def _refused(node_id: int, told: _Told) -> RefusedFacts:
+def _refused(node_id: int, page: _NodePage) -> RefusedFacts:
     """Return the certificates that a node has rejected; nothing for a node of an earlier version."""
-    found, acls = told.body.get("refused_certificates"), told.body.get("unjudged_acls")
+    found, acls = page.body.get("refused_certificates"), page.body.get("unjudged_acls")
     named = [
         (str(one.get("listener")), str(one.get("reason")))
         for one in (found if isinstance(found, list) else ())
@@ -662,8 +668,8 @@ def _refused(node_id: int, told: _Told) -> RefusedFacts:
     return RefusedFacts(node_id, named, acls if isinstance(acls, int) else 0)
 
 
-def _missing_codecs(node_id: int, told: _Told) -> list[MissingCodec]:
-    found = told.body.get("missing_codecs")
+def _missing_codecs(node_id: int, page: _NodePage) -> list[MissingCodec]:
+    found = page.body.get("missing_codecs")
     missing = []
     for one in found if isinstance(found, list) else ():
         if isinstance(one, dict):

@@ -104,23 +104,25 @@ async def diagnose_cluster(
     return found
 
 
-class Told(NamedTuple):
+class NodeAnswers(NamedTuple):
     """The answers of nodes about the quorum (None: this client may not ask) and their log directories."""
 
     quorum: QuorumFacts | None
     log_dirs: Sequence[BrokerLogDirs]
 
 
-async def ask_nodes(client: Client, health: Health) -> Told:
+async def ask_nodes(client: Client, health: Health) -> NodeAnswers:
     """Ask the quorum and the running brokers, within the deadline of this client."""
     quorum = await ask_quorum(client.until(client.deadline.share(2)))
-    return Told(quorum, await ask_log_dirs(client, [one for one in health.brokers if not one.is_fenced]))
+    return NodeAnswers(
+        quorum, await ask_log_dirs(client, [one for one in health.brokers if not one.is_fenced])
+    )
 
 
-def causes_of(health: Health, told: Told) -> list[Finding]:
+def causes_of(health: Health, answers: NodeAnswers) -> list[Finding]:
     """Return the findings of `diagnose_cluster` about brokers, the quorum, partitions and disks."""
     fenced = [one.broker_id for one in health.brokers if one.is_fenced]
-    return by_severity(_of_cluster(fenced, told.quorum, health, told.log_dirs))
+    return by_severity(_of_cluster(fenced, answers.quorum, health, answers.log_dirs))
 
 
 def _of_cluster(
@@ -165,8 +167,8 @@ async def diagnose_node(
         found += limit_findings.of_limits([LimitFacts(f"Node {config.node_id}, started here,", limit, None)])
     if is_running and config.ottla_rest_listeners:
         first = config.ottla_rest_listeners[0]
-        told = await unready_sentence(first._replace(host=host_from_here(first.host)), timeout_s)
-        found += readiness_findings.of_readiness(config.node_id, told)
+        reason = await unready_sentence(first._replace(host=host_from_here(first.host)), timeout_s)
+        found += readiness_findings.of_readiness(config.node_id, reason)
     found += codec_findings.of_codecs(_codecs(config, await asyncio.to_thread(missing_codecs)))
     found += [note("setting", warning) for warning in config.warnings]
     now = datetime.now(UTC)

@@ -27,14 +27,14 @@ def of_down(down: Collection[int], quorum: QuorumFacts | None, health: Health | 
 def _of_partitions(down: Collection[int], health: Health | None) -> Iterator[str]:
     if health is None:
         return
-    told: set[TopicPartition] = set()
+    explained: set[TopicPartition] = set()
     for partitions, one_does, several_do in (
         (health.leaderless, "has no leader", "have no leader"),
         (health.under_min_isr, "rejects producers with acks=all", "reject producers with acks=all"),
         (health.under_replicated, "lacks a replica in sync", "lack a replica in sync"),
     ):
-        lacking = [one for one in partitions if one not in told and health.is_explained_by(down, one)]
-        told |= set(lacking)
+        lacking = [one for one in partitions if one not in explained and health.is_explained_by(down, one)]
+        explained |= set(lacking)
         if lacking:
             does = (
                 f"1 partition {one_does}" if len(lacking) == 1 else f"{len(lacking)} partitions {several_do}"

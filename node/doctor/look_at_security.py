@@ -42,9 +42,9 @@ def look_at_tls(config: BrokerConfig, now: datetime, not_yet: str = "") -> list[
 
 def _hosts_of_rest(config: BrokerConfig) -> tuple[list[str], str]:
     """Return the hosts by which clients reach the REST API over TLS, and the setting that names them."""
-    told = config.ottla_rest_advertised_listener
-    if told is not None:
-        return ([told.host] if told.is_secure else []), ADVERTISED_REST_LISTENER
+    advertised = config.ottla_rest_advertised_listener
+    if advertised is not None:
+        return ([advertised.host] if advertised.is_secure else []), ADVERTISED_REST_LISTENER
     bound = (one.host for one in config.ottla_rest_listeners if one.is_secure)
     return [one for one in bound if one not in ANYWHERE and not is_loopback(one)], REST_LISTENERS
 

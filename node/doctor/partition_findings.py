@@ -33,8 +33,8 @@ def of_partitions(health: Health | None, down: Collection[int] = ()) -> Iterator
             f"Fewer replicas in sync than min.insync.replicas: {named(refused)}. Producers with "
             "acks=all are rejected until more replicas have caught up.",
         )
-    told = {*without, *refused}
-    behind = [one for one in others(health.under_replicated) if one not in told]
+    reported = {*without, *refused}
+    behind = [one for one in others(health.under_replicated) if one not in reported]
     if behind:
         yield note(
             "partition",

@@ -162,9 +162,9 @@ def _why_not_written(error_code: int, group_id: str, topic: str | None) -> str:
     if code is ErrorCode.NOT_CONTROLLER:
         return f"the controller assigns no producer id, or does not create the topic ({code.name})"
     place = "TOPIC" if topic is None else escape_controls(topic)
-    told = f"`ottla group config {escape_controls(group_id)}` names it" if topic is None else place
+    where = f"`ottla group config {escape_controls(group_id)}` names it" if topic is None else place
     what = _REASONS.get(code, "rejects them").format(topic=place)
-    return f"the dead letter topic ({told}) {what} ({code.name})"
+    return f"the dead letter topic ({where}) {what} ({code.name})"
 
 
 def _words(partition: TopicPartition, oldest: InFlightRange, state: InFlightState) -> str:

@@ -15,7 +15,7 @@ from ottla.node.client.cluster_health import Health
 from ottla.node.client.quorum_silence import moment_as_text
 from ottla.node.clock import monotonic_s
 from ottla.node.doctor.ask_cluster import Dial
-from ottla.node.doctor.diagnosis import Told, ask_nodes, causes_of, diagnose_cluster
+from ottla.node.doctor.diagnosis import NodeAnswers, ask_nodes, causes_of, diagnose_cluster
 from ottla.node.doctor.finding import Finding, Severity, as_record, by_severity
 from ottla.node.net.act_for import Caller
 from ottla.node.node_facts import NodeFacts
@@ -74,18 +74,18 @@ class Findings:
     """The last findings of one node."""
 
     def __init__(self, facts: NodeFacts) -> None:
-        self.told: Kept[Told] = Kept(CAUSES_KEPT_S)
+        self.causes: Kept[NodeAnswers] = Kept(CAUSES_KEPT_S)
         self.doctor: Kept[list[Finding]] = Kept(DOCTOR_KEPT_S)
 
 
 async def causes(context: RestContext, health: Health) -> list[dict[str, str]]:
     """Return the causes of the cluster's state, a sentence for each, from the nodes that answer in time."""
 
-    async def ask() -> Told:
+    async def ask() -> NodeAnswers:
         return await ask_nodes(context.client.until(context.deadline.within(CAUSES_TIMEOUT_S)), health)
 
-    told = await context.facts.keep(Findings).told.get(context.caller, ask)
-    return [as_record(one) for one in causes_of(health, told.what)]
+    answers = await context.facts.keep(Findings).causes.get(context.caller, ask)
+    return [as_record(one) for one in causes_of(health, answers.what)]
 
 
 async def get_doctor(context: RestContext, request: RestRequest) -> Answer:

@@ -135,7 +135,7 @@ def identity_of(state: NodeState, log_manager: LogManager) -> PeerIdentity:
     return PeerIdentity(config.node_id, state.cluster_id, directory.directory_id or ZERO_UUID)
 
 
-def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
+def make_foundation(config: BrokerConfig, world: World) -> Foundation:
     """Make the parts that need only settings; nothing is opened yet."""
     state, tasks = NodeState(config), NodeTasks()
     memory_max_bytes = config.ottla_memory_max_bytes

@@ -73,8 +73,8 @@ async def find_quorum(base: Foundation) -> FoundQuorum | None:
     while loop.time() < deadline:
         for host, port in addresses:
             try:
-                told = await ask_the_quorum(host, port, settings, nonce=base.world.unique(NONCE_BYTES))
-                return FoundQuorum(*told)
+                found = await ask_the_quorum(host, port, settings, nonce=base.world.unique(NONCE_BYTES))
+                return FoundQuorum(*found)
             except (KafkaError, OSError, TimeoutError) as error:
                 if str(error) != problems.get((host, port)):
                     problems[host, port] = str(error)

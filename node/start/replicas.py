@@ -24,8 +24,8 @@ def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAns
         directory_id = None if partition_log is None else manager.directory_id_of(partition_log)
         assignments.assign(topic_partition, directory_id)
 
-    def went_offline(told: tuple[LogDir, list[TopicPartition]]) -> None:
-        log_dir, lost = told
+    def went_offline(offline: tuple[LogDir, list[TopicPartition]]) -> None:
+        log_dir, lost = offline
         replicas.take_offline(lost)
         if log_dir.directory_id is not None:
             assignments.dir_failed(log_dir.directory_id)

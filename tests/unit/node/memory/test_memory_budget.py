@@ -10,7 +10,7 @@ from ottla.node.memory.memory_budget import BUDGET_SHARE, PARTS, SHARES, divide
 from ottla.node.memory.memory_limit import memory_limit_bytes
 from ottla.node.settings.config import parse_config
 from ottla.node.start.care import cleaner_key_bytes
-from ottla.node.start.foundation import lay_foundation
+from ottla.node.start.foundation import make_foundation
 from ottla.node.start.world import World
 
 GIB = 1 << 30
@@ -75,9 +75,9 @@ def test_a_large_machine_has_all_that_a_part_can_use() -> None:
 def test_what_a_process_may_have_is_set_or_looked_up() -> None:
     made = parse_config({"ottla.memory.max.bytes": str(GIB)})
 
-    assert lay_foundation(made, World()).memory == divide(GIB)
+    assert make_foundation(made, World()).memory == divide(GIB)
     assert parse_config({}).ottla_memory_max_bytes == -1
-    assert lay_foundation(parse_config({}), World()).memory_max_bytes == memory_limit_bytes()
+    assert make_foundation(parse_config({}), World()).memory_max_bytes == memory_limit_bytes()
     for refused in ("0", "1000", "-2", str((64 << 20) - 1)):
         with pytest.raises(KafkaError, match=r"ottla\.memory\.max\.bytes"):
             parse_config({"ottla.memory.max.bytes": refused})
@@ -95,4 +95,4 @@ def test_what_a_process_may_have_is_set_or_looked_up() -> None:
 def test_memory_for_compaction_is_what_somebody_set_or_the_part(texts: dict[str, str], expected: int) -> None:
     config = parse_config({"ottla.memory.max.bytes": str(GIB), **texts})
 
-    assert cleaner_key_bytes(lay_foundation(config, World())) == expected
+    assert cleaner_key_bytes(make_foundation(config, World())) == expected

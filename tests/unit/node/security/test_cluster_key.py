@@ -10,7 +10,7 @@ from ottla.node.net.act_for import ActingSecrets
 from ottla.node.security import cluster_key as module
 from ottla.node.security.cluster_key import cluster_key
 from ottla.node.settings.config import parse_config
-from ottla.node.start.foundation import lay_foundation
+from ottla.node.start.foundation import make_foundation
 from ottla.node.start.log_dirs import new_cluster_id
 from ottla.node.start.login_key import find_login_key
 from ottla.node.start.world import World
@@ -36,7 +36,7 @@ def test_each_guess_costs_time_and_memory() -> None:
 
 
 def test_public_values_are_derived_from_the_cluster_key(tmp_path: Path) -> None:
-    base = lay_foundation(parse_config({"log.dirs": str(tmp_path), **SETTINGS}), World())
+    base = make_foundation(parse_config({"log.dirs": str(tmp_path), **SETTINGS}), World())
     key, raw = cluster_key(SECRET), SECRET.encode()
 
     assert base.peer_gate is not None and base.peer_gate.secret == key

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.logstore.disk import MemoryDisk, OsDisk
 from ottla.node.settings.config import parse_config
-from ottla.node.start.foundation import Foundation, lay_foundation
+from ottla.node.start.foundation import Foundation, make_foundation
 from ottla.node.start.login_key import LOGIN_KEY, find_login_key
 from ottla.node.start.world import World
 
@@ -22,7 +22,7 @@ def node(
 ) -> Foundation:
     texts = {name.replace("_", "."): value for name, value in settings.items()}
     config = parse_config({"log.dirs": str(directory)} | (LOGINS if logs_in else {}) | texts)
-    return lay_foundation(config, World(disk=disk or OsDisk()))
+    return make_foundation(config, World(disk=disk or OsDisk()))
 
 
 def test_a_node_without_a_secret_keeps_its_own_key(tmp_path: Path) -> None:
