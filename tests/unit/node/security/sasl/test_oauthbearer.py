@@ -88,7 +88,7 @@ def test_an_invalid_token_is_reported_and_any_next_message_fails(message: bytes,
     with pytest.raises(SaslError) as failed:
         exchange.respond(message)
 
-    assert failed.value.told == told
+    assert failed.value.message == told
     assert (exchange.user, exchange.is_complete, exchange.expires_ms) == ("", False, None)
 
 
@@ -98,7 +98,7 @@ def test_the_authorization_id_must_be_the_principal_of_the_token() -> None:
     with pytest.raises(SaslError) as failed:
         exchange.respond(b"n,a=root,\x01auth=Bearer good\x01\x01")
 
-    assert "(root) that is different from the token's principal name (alice)" in failed.value.told
+    assert "(root) that is different from the token's principal name (alice)" in failed.value.message
     assert not exchange.is_complete
 
 

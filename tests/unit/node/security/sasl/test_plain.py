@@ -39,7 +39,7 @@ def test_any_other_message_is_rejected(token: bytes, told: str) -> None:
     with pytest.raises(SaslError) as failed:
         read_plain(token)
 
-    assert failed.value.told == told
+    assert failed.value.message == told
 
 
 def test_a_password_is_compared_as_a_whole() -> None:
@@ -49,7 +49,7 @@ def test_a_password_is_compared_as_a_whole() -> None:
     for expected in ("", "pas", "passs", "Pass", None):
         with pytest.raises(SaslError) as failed:
             check_password(given, expected)
-        assert failed.value.told == INVALID
+        assert failed.value.message == INVALID
 
 
 def test_no_representation_shows_a_password() -> None:
@@ -89,7 +89,7 @@ def test_a_wrong_password_and_an_unknown_user_get_equal_errors(token: bytes) -> 
     for exchange in (stored, PlainExchange({"ann": "pass"}.get)):
         with pytest.raises(SaslError) as failed:
             exchange.respond(token)
-        assert failed.value.told == INVALID
+        assert failed.value.message == INVALID
         # The audit log records the claimed user.
         assert not exchange.is_complete and exchange.user == token.split(b"\0")[1].decode()
 

@@ -94,7 +94,7 @@ def test_a_user_that_does_not_exist_gets_the_same_salt_each_time_and_fails_at_th
         answers.add(server.respond(FIRST))
         with pytest.raises(SaslError, match="wrong user or password") as failed:
             server.respond(FINAL)
-        assert failed.value.told == "" and not server.is_complete
+        assert failed.value.message == "" and not server.is_complete
     (answer,) = answers
     salt = base64.b64decode(answer.split(b",s=")[1].split(b",")[0])
 
@@ -169,7 +169,7 @@ def test_the_authorization_id_must_be_the_user() -> None:
     with pytest.raises(SaslError) as failed:
         exchange().respond(b"n,a=root,n=user,r=x")
 
-    assert failed.value.told == OTHER_AUTHORIZATION_ID
+    assert failed.value.message == OTHER_AUTHORIZATION_ID
 
 
 def test_delegation_tokens_are_rejected() -> None:
