@@ -1,4 +1,4 @@
-"""The broker settings of the audit log, and what they come to."""
+"""The broker settings of the audit log, and the file that they describe."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from ottla.node.settings.setting import INT, LONG, LOW, STRING, setting
 AUDIT_FILE: Final = "ottla.audit.file"
 AUDIT_FILE_MAX_BYTES: Final = "ottla.audit.file.max.bytes"
 AUDIT_FILES_MAX: Final = "ottla.audit.files.max"
-MIN_FILE_BYTES: Final = 65_536  # some lines of the longest kind
+MIN_FILE_BYTES: Final = 65_536  # room for some lines of maximum length
 
 AUDIT_SETTINGS: Final[tuple[ConfigKey, ...]] = (
     setting(
@@ -41,7 +41,7 @@ AUDIT_SETTINGS: Final[tuple[ConfigKey, ...]] = (
 
 
 class AuditFileSettings(NamedTuple):
-    """Where the audit log is written, and how much of it is kept."""
+    """The path of the audit log, and the limits of its size and its number of files."""
 
     path: Path
     max_bytes: int
@@ -49,7 +49,7 @@ class AuditFileSettings(NamedTuple):
 
 
 def audit_file_settings(values: Mapping[str, ConfigValue]) -> AuditFileSettings | None:
-    """Return the settings of the audit file; None where there is none."""
+    """Return the settings of the audit file; None if there is none."""
     path = values[AUDIT_FILE]
     if not path:
         return None

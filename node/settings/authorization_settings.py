@@ -1,4 +1,4 @@
-"""The broker settings of the authorizer, and what they come to."""
+"""The broker settings of the authorizer, and the parsed result."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,13 +8,13 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.metadata_raft.acl_set import AuthorizerSettings, super_users
 from ottla.node.settings.setting import BOOLEAN, HIGH, STRING, setting
 
-# The name of Kafka's authorizer, which tells a node to have one.
+# The class name of Kafka's authorizer; as a value it makes a node use its own.
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 AUTHORIZER_CLASS: Final = "authorizer.class.name"
 SUPER_USERS: Final = "super.users"
 ALLOW_EVERYONE: Final = "allow.everyone.if.no.acl.found"
-ANONYMOUS: Final = "User:ANONYMOUS"  # who has neither logged in nor shown a certificate
-# Settings that hold only where there is an authorizer.
+ANONYMOUS: Final = "User:ANONYMOUS"  # a client that has neither logged in nor shown a certificate
+# Settings that have an effect only with an authorizer.
 OF_AUTHORIZER: Final = frozenset({SUPER_USERS, ALLOW_EVERYONE})
 
 
@@ -63,7 +63,7 @@ AUTHORIZATION_SETTINGS: Final[tuple[ConfigKey, ...]] = (
 
 
 def unjudged_acls_sentence(count: int) -> str:
-    """Return what is wrong where the metadata hold ACLs and nobody judges by them."""
+    """Return the warning of a node without an authorizer whose metadata has this number of ACLs."""
     are = "1 ACL, which has" if count == 1 else f"{count} ACLs, which have"
     return (
         f"The metadata holds {are} no effect here, since this node has no authorizer: every client may use "
@@ -73,7 +73,7 @@ def unjudged_acls_sentence(count: int) -> str:
 
 
 def authorizer_settings(values: Mapping[str, ConfigValue]) -> AuthorizerSettings | None:
-    """Return how the authorizer judges where no ACL says so; None where there is no authorizer."""
+    """Return the rules of the authorizer beside the ACLs; None if there is no authorizer."""
     if not values[AUTHORIZER_CLASS]:
         return None
     return AuthorizerSettings(

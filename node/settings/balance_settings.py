@@ -1,4 +1,4 @@
-"""The broker settings by which a cluster balances itself."""
+"""The broker settings of the automatic balance of a cluster."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -19,7 +19,7 @@ def _problem_of_ids(value: ConfigValue) -> str | None:
 
 
 def excluded_brokers(words: Sequence[str]) -> frozenset[int]:
-    """Return the ids in a list, without words that are none."""
+    """Return the broker ids in a list, without words that are not ids."""
     return frozenset(int(word) for word in words if word.isascii() and word.isdigit() and len(word) < 11)
 
 

@@ -3,9 +3,9 @@
 `BROKER_CONFIG_DEF` feeds the parser of `config`, DescribeConfigs and AlterConfigs. The settings of topics
 that a broker has as defaults (`log.*`) come from `ottla.logstore.log_config`.
 
-Where a default is not Kafka's: `log.dir`, so that a node and an Apache Kafka without configuration can live
-on one machine; `socket.listen.backlog.size`, because 50 refuses clients that all come back at once; `node.id`
-is 0 where none is given.
+Defaults that are not Kafka's: `log.dir`, so that a node and an Apache Kafka without configuration can run on
+one machine; `socket.listen.backlog.size`, because 50 rejects clients that all reconnect at once; `node.id`,
+which is 0 if not set.
 """
 
 import re
@@ -45,7 +45,7 @@ from ottla.node.settings.transaction_settings import TRANSACTION_SETTINGS
 
 _CLUSTER_WIDE = ConfigScope.CLUSTER_WIDE
 DEDUPE_BUFFER: Final = "log.cleaner.dedupe.buffer.size"
-MIN_DEDUPE_BUFFER_BYTES: Final = 1 << 20  # of each cleaner; Kafka wants more than that
+MIN_DEDUPE_BUFFER_BYTES: Final = 1 << 20  # for each cleaner thread; as in Kafka, it must be more than that
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
@@ -426,7 +426,7 @@ _OF_A_LISTENER = re.compile(
 
 
 def listener_setting(name: str) -> tuple[str, str] | None:
-    """Listener and setting of a name such as `listener.name.inner.max.connections`; None for others."""
+    """Return listener and setting of a name like `listener.name.inner.max.connections`; None for others."""
     match = None if mechanism_setting(name) else _OF_A_LISTENER.fullmatch(name)
     return None if match is None else (match[1].upper(), match[2])
 
@@ -468,7 +468,7 @@ BROKER_CONFIG_DEF: Final = ConfigDef(
 
 
 def check_log_settings(values: Mapping[str, ConfigValue]) -> None:
-    """INVALID_CONFIG for settings of the logs that others forbid, as Apache Kafka has it."""
+    """Raise INVALID_CONFIG if settings of the logs contradict each other, as Apache Kafka does."""
     check_compaction_lags(topic_defaults(values))
     if topic_defaults(values)["retention.ms"] == 0:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "log.retention.ms must be -1 (no limit) or at least 1.")

@@ -1,7 +1,7 @@
-"""The settings of a node among others: quorum, sessions of brokers, replication, proof of who a peer is.
+"""The broker settings of the cluster: quorum, sessions of brokers, replication, authentication of peers.
 
-Where a default is not Kafka's: `process.roles` follows from `controller.quorum.voters`.
-`cluster.secret` is ours.
+A default that is not Kafka's: `process.roles` follows from `controller.quorum.voters`. `cluster.secret` is
+not a setting of Kafka.
 """
 
 import re
@@ -23,7 +23,8 @@ from ottla.logstore.words.config_def import (
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.settings.setting import BOOLEAN, HIGH, INT, LIST, LONG, LOW, PASSWORD, STRING, setting
 
-# As long as a random 96-bit key in base64: whoever records a handshake must not find it by trying words.
+# The length of a random 96-bit key in base64: an attacker who has recorded a handshake could find a short
+# secret by trying words.
 MIN_SECRET_CHARACTERS: Final = 16
 # Values of ottla.anonymous.administrators: clients on the machines of the nodes, or all clients.
 CLUSTER: Final = "cluster"
@@ -36,7 +37,7 @@ _MAX_PORT: Final = 65_535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumVoter:
-    """One of `controller.quorum.voters`: where its controller listens."""
+    """An entry of `controller.quorum.voters`: a node and the address of its controller listener."""
 
     node_id: int
     host: str
@@ -44,7 +45,7 @@ class QuorumVoter:
 
 
 def parse_voters(entries: Sequence[str]) -> tuple[QuorumVoter, ...]:
-    """`controller.quorum.voters`, ID@HOST:PORT each, by id; INVALID_CONFIG with one sentence otherwise."""
+    """Parse `controller.quorum.voters`, a list of ID@HOST:PORT, and sort it by id; or INVALID_CONFIG."""
     name = "controller.quorum.voters"
     voters: dict[int, QuorumVoter] = {}
     for entry in entries:
@@ -62,7 +63,7 @@ def parse_voters(entries: Sequence[str]) -> tuple[QuorumVoter, ...]:
 
 
 def parse_bootstrap_servers(entries: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """`controller.quorum.bootstrap.servers`, HOST:PORT each."""
+    """Parse `controller.quorum.bootstrap.servers`, a list of HOST:PORT; or INVALID_CONFIG."""
     return tuple(_address("controller.quorum.bootstrap.servers", entry, entry) for entry in entries)
 
 

@@ -1,6 +1,7 @@
-"""The broker settings of failed logins: how many of one address a node answers without a delay.
+"""The broker settings of failed logins: a limit for each address, beyond which answers are delayed.
 
-They may change while a node runs: where a wrong limit keeps people out, a restart would keep out all others.
+They can be changed while a node runs: if a wrong limit locks some clients out, a restart to correct it would
+disconnect all others.
 """
 
 import ipaddress
@@ -17,8 +18,8 @@ FAILED_LOGINS_RATE: Final = "ottla.failed.logins.rate"
 FAILED_LOGINS_EXEMPT: Final = "ottla.failed.logins.exempt"
 DEFAULT_BURST: Final = 100
 DEFAULT_RATE: Final = 10
-MAX_EXEMPT: Final = 100  # each is compared at each login
-_HOST_BITS: Final = 64  # of IPv6, of which one host may have the network whole
+MAX_EXEMPT: Final = 100  # all are compared at each login
+_HOST_BITS: Final = 64  # of IPv6: one host may use all addresses of its /64 network
 
 FAILED_LOGIN_SETTINGS: Final[tuple[ConfigKey, ...]] = (
     setting(
@@ -58,9 +59,9 @@ FAILED_LOGIN_SETTINGS: Final[tuple[ConfigKey, ...]] = (
 
 
 def parse_exempt(entries: Sequence[str]) -> tuple[Network, ...]:
-    """Return the networks whose failures are not counted; INVALID_CONFIG for an entry that is none.
+    """Return the networks whose failures are not counted; INVALID_CONFIG for an entry that is not a network.
 
-    As failures are counted by it, a part of a /64 network of IPv6 stands for that whole network.
+    Failures of IPv6 are counted by /64 network, so an entry within one is extended to the whole network.
     """
     if len(entries) > MAX_EXEMPT:
         raise _invalid(f"{len(entries)} entries", f"at most {MAX_EXEMPT} are allowed.")
