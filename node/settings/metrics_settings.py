@@ -1,5 +1,4 @@
-"""The broker settings of what is told to a Prometheus: how much of it, and under whose
-names; and of what clients push."""
+"""The broker settings of metrics: their number and names for Prometheus, and those that clients push."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""The broker settings of OAUTHBEARER: whose access tokens a node accepts, and where the keys for them are.
+"""The broker settings of OAUTHBEARER: the access tokens that a node accepts, and the URL of their keys.
 
-Names and defaults are Kafka's. Where this is stricter: the keys come over https, and an audience and an
-issuer have to be set, since the provider's tokens for other services would be accepted otherwise.
+Names and defaults are Kafka's. Two rules are stricter: the keys must be fetched over https, and an audience
+and an issuer have to be set, because otherwise the provider's tokens for other services would be accepted.
 """
 
 from collections.abc import Mapping
@@ -124,7 +124,7 @@ class JwksPauses(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRules:
-    """The claims that tokens must have. Without audiences none may name one; without an issuer any may."""
+    """The claims that tokens must have: without `audiences` no `aud`, without `issuer` any issuer."""
 
     audiences: frozenset[str] = frozenset()
     issuer: str | None = None
@@ -135,17 +135,17 @@ class TokenRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OauthBearer:
-    """Which tokens the clients of a listener may show, and where the keys for them are."""
+    """The tokens that clients of a listener may show, and the URL of the keys that sign them."""
 
     url: str
     allowed_hosts: tuple[str, ...]
-    truststore_location: str | None  # None: the authorities of the operating system
+    truststore_location: str | None  # None: the certificate authorities of the operating system
     pauses: JwksPauses
     rules: TokenRules
 
 
 def oauth_bearer(values: Mapping[str, ConfigValue]) -> OauthBearer:
-    """Return what these settings, those of one listener, come to; INVALID_CONFIG where they cannot hold."""
+    """Parse the settings of one listener; INVALID_CONFIG if they are not complete or contradict."""
     url, issuer = _text(values, URL), _text(values, ISSUER)
     audiences, hosts = _words(values, AUDIENCE), _words(values, ALLOWED_HOSTS)
     if not url:
@@ -178,7 +178,7 @@ def oauth_bearer(values: Mapping[str, ConfigValue]) -> OauthBearer:
 
 
 def check_url(url: str, allowed_hosts: tuple[str, ...]) -> None:
-    """Raise INVALID_CONFIG unless keys may be fetched from there."""
+    """Raise INVALID_CONFIG unless keys may be fetched from the URL."""
     if not _is_url(url):
         raise _refused(url, "it is no URL")
     parts = urlsplit(url)
