@@ -1,7 +1,8 @@
-"""The broker settings of TLS and logins of the REST API, and what they come to.
+"""The broker settings of TLS and logins of the REST API, and the resolved result.
 
-The settings of TLS are those of listeners, with `ottla.rest.` before them; where one is not set, that without
-the prefix counts. Whether clients show a certificate is said by `ottla.rest.ssl.client.auth` alone.
+The settings of TLS are those of listeners with the prefix `ottla.rest.`; if one is not set, the setting
+without the prefix is used. `ottla.rest.ssl.client.auth` is the exception: it alone decides if clients show a
+certificate.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from ottla.node.settings.rest_settings import RestAddress
 from ottla.node.settings.security_settings import NONE, TLS_SETTINGS, ListenerSecurity, listener_security
 from ottla.node.settings.setting import BOOLEAN, HIGH, LIST, LONG, LOW, setting
 
-REST: Final = "REST API"  # its name beside those of listeners, of which none has a blank
+REST: Final = "REST API"  # used like the name of a listener, but listeners cannot have a blank in theirs
 BASIC, BEARER, CERTIFICATE = "basic", "bearer", "certificate"
 AUTHENTICATION: Final = "ottla.rest.authentication"
 WITHOUT_TLS: Final = "ottla.rest.authentication.without.tls"
@@ -25,14 +26,14 @@ SESSION_IDLE_MS: Final = "ottla.rest.session.idle.ms"
 SESSION_MAX_MS: Final = "ottla.rest.session.max.ms"
 PREFIX: Final = "ottla.rest."
 CLIENT_AUTH: Final = "ssl.client.auth"
-# Nodes are not dialled there.
+# No node connects to the REST API, so no name in a certificate is checked.
 _NOT_OF_REST: Final = frozenset({"ssl.endpoint.identification.algorithm"})
 _OF_REST: Final = tuple(key for key in TLS_SETTINGS if key.name not in _NOT_OF_REST)
 REST_TLS_NAMES: Final = frozenset(PREFIX + key.name for key in _OF_REST)
 
 
 def _of_rest(key: ConfigKey) -> ConfigKey:
-    """Return the setting of the REST API that stands for one of listeners."""
+    """Return the setting of the REST API for a TLS setting of listeners."""
     is_own = key.name == CLIENT_AUTH
     documentation = (
         "Whether clients of https listeners of the REST API show a certificate: required refuses those "
@@ -98,10 +99,10 @@ REST_SECURITY_SETTINGS: Final[tuple[ConfigKey, ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestLogins:
-    """The logins of the REST API. Without `methods` nobody has to log in."""
+    """The logins of the REST API. Without `methods` there are none."""
 
     methods: tuple[str, ...] = ()
-    tokens: OauthBearer | None = None  # of `bearer`
+    tokens: OauthBearer | None = None  # for `bearer`
     session_idle_ms: int = 1_800_000
     session_max_ms: int = 43_200_000
     metrics_principals: frozenset[str] = frozenset()
@@ -113,7 +114,7 @@ def rest_security(
 ) -> ListenerSecurity | None:
     """Return the TLS of the REST API; None if none of its addresses has any.
 
-    INVALID_CONFIG if these settings cannot stand together. `texts` are those that somebody has set.
+    INVALID_CONFIG if these settings contradict. `texts` are the settings that are not defaults.
     """
     if not any(address.is_secure for address in addresses):
         given = sorted(REST_TLS_NAMES.intersection(texts))
@@ -143,7 +144,7 @@ def rest_logins(
     security: ListenerSecurity | None,
     values: Mapping[str, ConfigValue],
 ) -> RestLogins:
-    """Return how clients of the REST API log in; INVALID_CONFIG where that cannot be as it is set."""
+    """Return the logins of the REST API; INVALID_CONFIG if they cannot work, or passwords could be read."""
     methods = tuple(dict.fromkeys(cast("tuple[str, ...]", values[AUTHENTICATION])))
     if CERTIFICATE in methods and (security is None or security.client_auth == NONE):
         raise _invalid(

@@ -1,8 +1,8 @@
-"""The broker settings of SASL, and what they come to for one listener.
+"""The broker settings of SASL, and the result for one listener.
 
-Most can be given for all listeners or for one, as `listener.name.NAME.sasl.enabled.mechanisms`; those of one
-mechanism stand behind its name, too: `listener.name.NAME.plain.sasl.jaas.config`. `listener_sasl` resolves
-that once. Where a default is not Kafka's: what a client may send before it has logged in is smaller.
+Most can be set for all listeners or for one, as in `listener.name.NAME.sasl.enabled.mechanisms`; settings of
+one mechanism also have its name, as in `listener.name.NAME.plain.sasl.jaas.config`. `listener_sasl` resolves
+that once. A default that is not Kafka's: the size of requests before the login is smaller.
 """
 
 import re
@@ -30,7 +30,7 @@ BETWEEN_NODES: Final = "sasl.mechanism.inter.broker.protocol"
 OF_CONTROLLERS: Final = "sasl.mechanism.controller.protocol"
 FAILED_DELAY_MS: Final = "connection.failed.authentication.delay.ms"
 PLAIN_WITHOUT_TLS: Final = "ottla.sasl.plain.without.tls"
-NODE_MECHANISMS: Final = (SCRAM_SHA_512, SCRAM_SHA_256, PLAIN)  # by which nodes may log in at each other
+NODE_MECHANISMS: Final = (SCRAM_SHA_512, SCRAM_SHA_256, PLAIN)  # by which nodes may log in to each other
 _NO_USERS_YET: Final = (
     "the SCRAM users of the cluster are in the metadata, which a node can read only once it is connected to "
     "a controller"
@@ -106,7 +106,7 @@ SASL_SETTINGS: Final[tuple[ConfigKey, ...]] = (
     *OAUTHBEARER_SETTINGS,
 )
 SASL_NAMES: Final = frozenset(key.name for key in SASL_SETTINGS)
-# Those that can be given for one listener, and those of one mechanism at a listener.
+# Settings that can be set for one listener, and below those of one mechanism at a listener.
 SASL_LISTENER_SETTINGS: Final = SASL_NAMES - {
     JAAS_CONFIG,
     FAILED_DELAY_MS,
@@ -121,7 +121,7 @@ _OF_A_MECHANISM: Final = re.compile(
 
 
 class MechanismSetting(NamedTuple):
-    """The place of a setting of one mechanism at one listener."""
+    """The parts of the name of a setting for one mechanism at one listener."""
 
     listener: str
     mechanism: str
@@ -136,7 +136,7 @@ def mechanism_setting(name: str) -> MechanismSetting | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLogin:
-    """The user by which a node logs in at others."""
+    """The user by which a node logs in to other nodes."""
 
     mechanism: str
     user: str
@@ -145,8 +145,10 @@ class NodeLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MechanismSettings:
-    """One mechanism at a listener. `passwords` are those of PLAIN's own users; None: the cluster's users.
-    `tokens` are those that OAUTHBEARER takes. By `node_login` this node logs in at such listeners of others.
+    """The settings of one mechanism at a listener.
+
+    `passwords` are those of PLAIN's own users; None: the SCRAM users of the cluster. `tokens` are those that
+    OAUTHBEARER accepts. `node_login` is the user of this node at such listeners of other nodes.
     """
 
     name: str
@@ -161,7 +163,7 @@ class ListenerSasl:
     """The settings of SASL of one listener, resolved."""
 
     listener: str
-    mechanisms: Mapping[str, MechanismSettings]  # by name, in the order in which clients are told of them
+    mechanisms: Mapping[str, MechanismSettings]  # by name, in the order of SaslHandshake responses
     max_receive_bytes: int
     failed_delay_ms: int
     warning: str = ""
@@ -173,10 +175,10 @@ def listener_sasl(
     overrides: Mapping[str, ConfigValue],
     of_mechanisms: Mapping[tuple[str, str], ConfigValue],
 ) -> ListenerSasl:
-    """Return what holds for a SASL listener.
+    """Return the resolved settings of a SASL listener.
 
     `overrides` are its own settings without prefix, `of_mechanisms` those by mechanism and setting.
-    INVALID_CONFIG, with the listener, where they cannot stand together.
+    INVALID_CONFIG, which names the listener, if they contradict.
     """
 
     def invalid(name: str, reason: str) -> KafkaError:
@@ -238,7 +240,7 @@ def listener_sasl(
             try:
                 options = _options_of(str(jaas), LOGIN_MODULES[name])
                 own_login = _node_login(name, options)
-                # A module that has nothing but the login of this node leaves the users to the cluster.
+                # If the module has only the login of this node, PLAIN has the SCRAM users of the cluster.
                 if name == PLAIN and (own_login is None or _users_of(options)):
                     passwords = _users_of(options)
             except JaasError as error:
@@ -261,7 +263,7 @@ def listener_sasl(
 
 
 def _options_of(text: str, module_name: str) -> Mapping[str, str]:
-    """Return the options of a login module; JaasError if it is another one."""
+    """Return the options of the login module `module_name`; JaasError if the text has another or several."""
     modules = parse_jaas(text)
     if len(modules) != 1:
         raise JaasError(f"it has {len(modules)} login modules instead of one")
@@ -271,7 +273,7 @@ def _options_of(text: str, module_name: str) -> Mapping[str, str]:
 
 
 def _users_of(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the passwords of the users that the options of a login module name."""
+    """Return the passwords in the options of a login module, by user."""
     return {
         option.removeprefix(_USER_PREFIX): value
         for option, value in options.items()
@@ -280,7 +282,7 @@ def _users_of(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _node_login(mechanism: str, options: Mapping[str, str]) -> NodeLogin | None:
-    """Return the user of this node that the options of a login module name, None if they name none."""
+    """Return the user of this node in the options of a login module, or None."""
     user, password = options.get("username", ""), options.get("password", "")
     if mechanism not in NODE_MECHANISMS or not (user and password):
         return None
@@ -290,9 +292,9 @@ def _node_login(mechanism: str, options: Mapping[str, str]) -> NodeLogin | None:
 
 
 def controller_login(listener: ListenerSasl, mechanism: str, *, is_open: bool) -> NodeLogin:
-    """Return by which user this node logs in at such listeners of controllers; INVALID_CONFIG if by none.
+    """Return the user of this node at a controller listener; INVALID_CONFIG if there is none.
 
-    One that `is_open` on this node needs users, too.
+    A listener that `is_open` on this node also needs users that may log in.
     """
     if mechanism != PLAIN:
         raise KafkaError(
@@ -312,7 +314,7 @@ def controller_login(listener: ListenerSasl, mechanism: str, *, is_open: bool) -
 
 
 def node_login(listener: ListenerSasl, mechanism: str, setting_name: str = BETWEEN_NODES) -> NodeLogin:
-    """Return by which user this node logs in at such listeners of other nodes; INVALID_CONFIG if by none."""
+    """Return the user of this node at such listeners of other nodes; INVALID_CONFIG if there is none."""
     if mechanism not in NODE_MECHANISMS:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,

@@ -1,4 +1,4 @@
-"""The broker settings of the share coordinator, which keeps the state of share groups' partitions.
+"""The broker settings of the share coordinator, which keeps the state of share-partitions.
 
 Names, defaults and limits are Apache Kafka 4.3.1's.
 """

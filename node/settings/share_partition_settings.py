@@ -1,6 +1,6 @@
-"""The broker settings of share-partitions, at their leaders: locks, deliveries, share sessions, dead letters.
+"""The broker settings of share-partitions at their leaders: locks, deliveries, share sessions, dead letters.
 
-Names, defaults and limits are Apache Kafka 4.3.1's; those of dead letters (KIP-1191) are of 4.4.
+Names, defaults and limits are Apache Kafka 4.3.1's; those of dead letters (KIP-1191) are 4.4's.
 """
 
 from collections.abc import Mapping
@@ -99,7 +99,7 @@ SHARE_PARTITION_SETTINGS: Final = (
     ),
 )
 
-# What a setting must not be below, in the order in which Kafka looks at them.
+# A setting and the setting that is its minimum, in the order of Kafka's checks.
 _AT_LEAST: Final = (
     *(
         pair
@@ -114,7 +114,7 @@ _AT_LEAST: Final = (
 
 
 def check_share_partition_settings(values: Mapping[str, ConfigValue]) -> None:
-    """INVALID_CONFIG for a setting that others forbid, in the words that Kafka has for that."""
+    """Raise INVALID_CONFIG, with Kafka's message, for a setting that contradicts others."""
     for name, minimum in _AT_LEAST:
         value, least = values[name], values.get(minimum)
         if isinstance(value, int) and isinstance(least, int) and value < least:
