@@ -1,4 +1,4 @@
-"""What clients may do: judged once, remembered, judged anew when an ACL changes."""
+"""The authorizer decides once what a client may do, caches that, and decides again when an ACL changes."""
 
 import pytest
 

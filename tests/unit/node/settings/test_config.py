@@ -1,4 +1,4 @@
-"""A node's configuration: where settings come from, what they mean, and what is refused."""
+"""The configuration of a node: the sources of settings, their meaning, and errors."""
 
 import re
 from pathlib import Path
@@ -435,7 +435,7 @@ CONTROLLER = {
 
 
 def test_a_node_may_be_a_controller_and_no_broker() -> None:
-    """Brokers and tools reach it where other controllers do."""
+    """Brokers and tools connect to the listener that other controllers use, too."""
     config = parse_config(CONTROLLER)
     advertised = parse_config({**CONTROLLER, "advertised.listeners": "CONTROLLER://example.com:1"})
     anywhere = parse_config({**CONTROLLER, "listeners": "CONTROLLER://0.0.0.0:9093"})
@@ -515,12 +515,12 @@ def test_a_pool_of_workers_grows_and_shrinks_in_steps(name: str) -> None:
 
     for size in ("2", "5", "10"):
         node.check_resizes({name: size}, {})
-        node.check_resizes({name: "99"}, {name: size})  # its own value goes before the one of all brokers
+        node.check_resizes({name: "99"}, {name: size})  # its own value wins over the value for all brokers
     for size, word in (("1", "at least half"), ("11", "double")):
         with pytest.raises(KafkaError, match=f"{name}={size}.*{word} the current value 5") as refused:
             node.check_resizes({name: size}, {})
         assert refused.value.code is ErrorCode.INVALID_REQUEST
-    with pytest.raises(KafkaError, match=f"{name}=5.*double the current value 2"):  # it would fall back to 5
+    with pytest.raises(KafkaError, match=f"{name}=5.*double the current value 2"):  # unset, it is 5 again
         node.with_dynamic({}, {name: "2"}).check_resizes({}, {})
 
 

@@ -1,4 +1,4 @@
-"""Which listeners other machines reach without TLS, and what a node says of them at each start."""
+"""The warnings of a node about listeners that other machines reach without TLS, or without a login."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The settings of failed logins, and what they may be."""
+"""The settings of failed logins: defaults, values and errors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The SCRAM users that a new cluster begins with."""
+"""The first SCRAM users of a new cluster."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Settings of groups: what a node starts with, what a group may have of its own, and what holds."""
+"""The settings of groups: of the node, of single groups, and the effective values of both."""
 
 import re
 
@@ -19,7 +19,7 @@ MIN, MAX = (
 HEARTBEAT, SESSION = "group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"
 ASSIGNMENT = "group.consumer.assignment.interval.ms"
 
-# What Apache Kafka 4.3.1's GroupCoordinatorConfig says to these settings.
+# Settings, and the errors of Apache Kafka 4.3.1's GroupCoordinatorConfig.
 REFUSED_AT_START: list[tuple[dict[str, str], str]] = [
     ({HEARTBEAT: "4999"}, f"{HEARTBEAT} {MIN}heartbeat.interval.ms"),
     ({HEARTBEAT: "15001"}, f"{HEARTBEAT} {MAX}max.heartbeat.interval.ms"),
@@ -124,7 +124,7 @@ def test_the_assignment_interval_changes_while_the_node_runs_but_not_beyond_its_
 
     assert static.with_dynamic({ASSIGNMENT: "2000"}, {}).group_consumer_assignment_interval_ms == 2000
     assert static.with_dynamic({ASSIGNMENT: "2000"}, {ASSIGNMENT: "3000"}).values[ASSIGNMENT] == 3000
-    held = static.with_dynamic({ASSIGNMENT: "100"}, {})  # set before the minimum was raised, by a restart
+    held = static.with_dynamic({ASSIGNMENT: "100"}, {})  # it was set before a restart raised the minimum
     assert held.group_consumer_assignment_interval_ms == 500 and ASSIGNMENT in held.warnings[0]
     with pytest.raises(KafkaError, match=f"{ASSIGNMENT} {MIN}assignment"):
         static.check_dynamic({ASSIGNMENT: "100"})
@@ -132,7 +132,7 @@ def test_the_assignment_interval_changes_while_the_node_runs_but_not_beyond_its_
 
 
 TO_HIGH, TO_LOW = "must be less than or equal to", "must be greater than or equal to"
-# What Apache Kafka 4.3.1 answers to IncrementalAlterConfigs, all with INVALID_CONFIG.
+# Settings, and the start of Apache Kafka 4.3.1's errors to IncrementalAlterConfigs, all INVALID_CONFIG.
 REFUSED_OF_A_GROUP: list[tuple[dict[str, str], str]] = [
     ({"consumer.session.timeout.ms": "1"}, f"consumer.session.timeout.ms {TO_LOW} group.consumer.min."),
     ({"consumer.session.timeout.ms": "60001"}, f"consumer.session.timeout.ms {TO_HIGH} group.consumer.max."),

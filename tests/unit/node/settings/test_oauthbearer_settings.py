@@ -1,4 +1,4 @@
-"""The settings of OAUTHBEARER: what has to be set, and where keys may come from."""
+"""The settings of OAUTHBEARER: the required ones, and the URLs that keys may be fetched from."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""TLS and logins of the REST API as they are set: what goes together, and what is refused."""
+"""The settings of TLS and logins of the REST API, and the contradictions between them."""
 
 import pytest
 
@@ -60,7 +60,7 @@ def test_https_needs_a_keystore() -> None:
 
 def test_settings_of_tls_without_an_address_that_has_it_stop_the_start() -> None:
     assert "no address with https" in refusal(ottla_rest_ssl_client_auth="required")
-    # Whoever turns the API off may leave its settings.
+    # If the API is turned off, its settings may stay.
     assert config({"ottla.rest.listeners": "", "ottla.rest.ssl.client.auth": "required"})
 
 

@@ -1,4 +1,4 @@
-"""The settings of SASL listeners: what stands together, and what holds for one of them."""
+"""The settings of SASL listeners, resolved for one listener, and the contradictions between them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What `ottla.secure` stands for, what may be set otherwise beside it, and what contradicts it."""
+"""The settings that `ottla.secure` implies, those that may differ, and those that contradict it."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ SECRET = "a-secret-of-many-characters"
 
 
 def secure(home: Path, **settings: str) -> BrokerConfig:
-    """A node with its data in `home/data`; underscores in settings stand for dots."""
+    """Return the configuration of a node with data in `home/data`; in names `_` stands for a dot."""
     given = {name.replace("_", "."): text for name, text in settings.items()}
     return parse_config({"ottla.secure": "true", "log.dirs": str(home / "data"), **given})
 

@@ -1,4 +1,4 @@
-"""What the settings of TLS come to for one listener."""
+"""The settings of TLS, resolved for one listener."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""The settings of transactions: Kafka's names and defaults, and what a coordinator is told of them."""
+"""The settings of transactions: Kafka's names and defaults, and the settings of a coordinator."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
 from ottla.node.settings.config import parse_config
 from ottla.node.settings.coordinator_configs import transaction_config
 
-# Name, default and smallest value, as Apache Kafka 4.3.1 has them.
+# The name, default and minimum of Apache Kafka 4.3.1.
 NUMBERS = [
     ("transaction.max.timeout.ms", 900_000, 1),
     ("transactional.id.expiration.ms", 604_800_000, 1),

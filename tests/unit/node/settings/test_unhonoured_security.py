@@ -1,4 +1,4 @@
-"""Each setting of security is honoured or stops the start by its name, wherever it stands."""
+"""Each setting of security is either honoured, or named by an error that stops the start."""
 
 import dataclasses
 from typing import Final
@@ -13,7 +13,7 @@ from ottla.node.settings.settings_not_honoured import NOT_HONOURED
 
 STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 JAAS: Final = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_anna="anna-secret";'
-# One listener of each kind, and everything that settings of security may have to do with.
+# One listener of each kind, and every other part that settings of security can apply to.
 SECURE: Final = {
     "listeners": "PLAINTEXT://:9092,ENC://:9093,LOG://:9094",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,ENC:SSL,LOG:SASL_SSL",
@@ -48,20 +48,20 @@ PLACES: Final = (
     "listener.name.plaintext.",
     "listener.name.nowhere.",
     "listener.name.log.plain.",
-    "listener.name.log.scram-sha-256.",  # is not enabled
+    "listener.name.log.scram-sha-256.",  # not enabled
     "listener.name.log.gssapi.",
     "listener.name.log.kerberos.",
     "listener.name.enc.plain.",
     "LISTENER.NAME.ENC.",
 )
 BEFORE: Final = parse_config(SECURE)
-# They have an effect together with other settings alone, or where another listener is that of the nodes.
+# These have an effect only together with other settings, or with another inter-broker listener.
 NEEDS_MORE: Final = {
     "sasl.mechanism.controller.protocol",
     "sasl.mechanism.inter.broker.protocol",
     "security.inter.broker.protocol",
 }
-# Stores at a listener without TLS keep nobody out; Kafka's own defaults of these change nothing here.
+# Stores at a listener without TLS promise no protection from clients, so they may be set there.
 STORES: Final = ("ssl.keystore.", "ssl.truststore.", "ssl.key.", "ssl.allow.", "ssl.endpoint.")
 
 
@@ -90,7 +90,7 @@ def value_of(name: str) -> str:
 
 
 def difference(config: BrokerConfig, before: BrokerConfig) -> list[str]:
-    """Return the attributes that a setting has changed, beside the text itself."""
+    """Return the attributes in which two configurations differ, besides the texts of settings."""
     names = {one.name for one in dataclasses.fields(config)} - {"values", "static_texts", "warnings"}
     return [name for name in sorted(names) if getattr(config, name) != getattr(before, name)]
 
@@ -105,7 +105,7 @@ def test_it_is_honoured_or_refused_by_name(name: str, place: str) -> None:
         config = parse_config({**SECURE, place + name: value})
     except KafkaError as error:
         assert error.code is ErrorCode.INVALID_CONFIG
-        assert name in error.detail or name.rpartition(".")[0] in error.detail  # stores are judged as a whole
+        assert name in error.detail or name.rpartition(".")[0] in error.detail  # or another one of its store
         assert "anna-secret" not in error.detail
         return
 
@@ -206,8 +206,8 @@ def test_misspelt_names_of_our_own_and_what_secrets_would_come_from_stop_the_sta
 @pytest.mark.parametrize(
     ("changes", "is_honoured"),
     [
-        ({"ssl.client.auth": "required"}, True),  # ENC has TLS alone
-        ({"listener.name.log.ssl.client.auth": "required"}, False),  # clients log in there
+        ({"ssl.client.auth": "required"}, True),  # ENC has TLS without logins
+        ({"listener.name.log.ssl.client.auth": "required"}, False),  # LOG has logins
         ({"ssl.client.auth": "required", "listener.name.enc.ssl.client.auth": "none"}, False),
         ({"ssl.client.auth": "none", "listener.name.enc.ssl.client.auth": "none"}, True),
     ],
