@@ -14,7 +14,7 @@ from ottla.node.settings.client_metrics_config_def import (
 INVALID_REQUEST, INVALID_CONFIG = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
 
 
-def test_what_is_not_given_has_its_default() -> None:
+def test_a_subscription_without_settings_has_the_defaults() -> None:
     assert client_metrics_config_of({}) == ((), DEFAULT_INTERVAL_MS, ())
 
 
@@ -54,7 +54,7 @@ def test_lists_are_split_and_trimmed() -> None:
         ("match", ",".join(f"client_id={str(number) * 900}" for number in range(6)), INVALID_CONFIG),
     ],
 )
-def test_what_a_subscription_may_have(name: str, value: str, code: ErrorCode | None) -> None:
+def test_values_that_a_subscription_may_have(name: str, value: str, code: ErrorCode | None) -> None:
     found = None
     try:
         check_client_metrics_configs({name: value})

@@ -54,7 +54,7 @@ def test_a_switch_has_kafkas_default(name: str, default: bool) -> None:
     assert getattr(parse_config({name: str(not default).lower()}), attribute) is not default
 
 
-def test_only_verification_may_be_switched_while_the_cluster_runs() -> None:
+def test_only_verification_can_be_changed_while_the_cluster_runs() -> None:
     dynamic = {
         name
         for name, *_ in (*NUMBERS, *SWITCHES)
@@ -68,7 +68,7 @@ def test_a_coordinator_without_settings_has_kafkas_defaults() -> None:
     assert transaction_config(parse_config({})) == TransactionConfig()
 
 
-def test_a_coordinator_obeys_what_is_set() -> None:
+def test_the_transaction_coordinator_gets_the_settings_of_the_broker() -> None:
     config = transaction_config(
         parse_config(
             {
@@ -94,6 +94,6 @@ def test_a_coordinator_obeys_what_is_set() -> None:
     )
 
 
-def test_a_cluster_without_the_feature_keeps_transactions_as_before_it() -> None:
+def test_without_the_feature_the_transaction_version_is_zero() -> None:
     assert MetadataImage().transaction_version == 0
     assert MetadataImage(features={TRANSACTION_VERSION: 2}).transaction_version == 2

@@ -97,7 +97,7 @@ def difference(config: BrokerConfig, before: BrokerConfig) -> list[str]:
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", OF_SECURITY)
-def test_it_is_honoured_or_refused_by_name(name: str, place: str) -> None:
+def test_a_setting_of_security_is_honoured_or_named_by_an_error(name: str, place: str) -> None:
     value = value_of(name)
     if not value:
         return
@@ -150,7 +150,7 @@ def test_it_is_honoured_or_refused_by_name(name: str, place: str) -> None:
     ],
     ids=lambda given: str(given)[:60],
 )
-def test_a_refusal_says_what_to_write(name: str, value: str, words: str) -> None:
+def test_the_error_says_what_to_write_instead(name: str, value: str, words: str) -> None:
     with pytest.raises(KafkaError, match=words) as refused:
         parse_config({**SECURE, name: value})
 
@@ -165,7 +165,7 @@ def test_a_refusal_says_what_to_write(name: str, value: str, words: str) -> None
         "listener.name.Enc.ssl.client.auth",
     ],
 )
-def test_names_of_listeners_may_be_written_in_capitals(name: str) -> None:
+def test_the_case_of_listener_names_does_not_matter(name: str) -> None:
     config = parse_config({**SECURE, name: "required"})
 
     assert config.listener_security["ENC"].client_auth == "required"
@@ -181,7 +181,7 @@ def test_names_of_listeners_may_be_written_in_capitals(name: str) -> None:
         ("security.providers", " "),
     ],
 )
-def test_what_promises_no_security_stops_nothing(name: str, value: str) -> None:
+def test_a_setting_that_promises_no_security_does_not_stop_the_start(name: str, value: str) -> None:
     parse_config({**SECURE, name: value})
 
 
@@ -196,9 +196,7 @@ def test_what_promises_no_security_stops_nothing(name: str, value: str) -> None:
         ("client.quota.callback.class", "org.example.Quotas"),
     ],
 )
-def test_misspelt_names_of_our_own_and_what_secrets_would_come_from_stop_the_start(
-    name: str, value: str
-) -> None:
+def test_misspelt_names_and_providers_of_secrets_stop_the_start(name: str, value: str) -> None:
     with pytest.raises(KafkaError, match=f"Invalid configuration {name}: "):
         parse_config({**SECURE, name: value})
 
@@ -212,7 +210,7 @@ def test_misspelt_names_of_our_own_and_what_secrets_would_come_from_stop_the_sta
         ({"ssl.client.auth": "none", "listener.name.enc.ssl.client.auth": "none"}, True),
     ],
 )
-def test_client_certificates_are_asked_for_where_nobody_logs_in(
+def test_client_certificates_apply_only_to_listeners_without_logins(
     changes: dict[str, str], is_honoured: bool
 ) -> None:
     if is_honoured:
