@@ -229,7 +229,7 @@ class Broker:
         """Log why the node does not serve clients yet, and repeat that until it does."""
         if self._reminder is not None:
             problem = problem_of(state_of(self.view), has_caught_up=False)
-            log.warning("%s%s", STILL_STARTING, problem or "Its listeners open.")
+            log.warning("%s%s", STILL_STARTING, problem or "It is opening its listeners.")
         self._reminder = asyncio.get_running_loop().call_later(STILL_STARTING_S, self._remind)
 
     def _stop_reminding(self) -> None:

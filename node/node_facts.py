@@ -126,7 +126,7 @@ class NodeFacts:
         if not found:
             raise KafkaError(
                 ErrorCode.BROKER_NOT_AVAILABLE,
-                "This node is only a controller, and it knows no broker to ask.",
+                "This node is only a controller and knows no broker.",
             )
         return list(found)
 
@@ -246,7 +246,7 @@ class NodeFacts:
             if not any(is_named(names, node_id, hosts) for node_id in node_ids):
                 raise KafkaError(
                     ErrorCode.NETWORK_EXCEPTION,
-                    f"the certificate at {host}:{port} was issued for no node of the cluster",
+                    f"the certificate at {host}:{port} was not issued for a node of the cluster",
                 )
 
         client = await PeerClient.connect(

@@ -17,15 +17,16 @@ AUDIT_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         AUDIT_FILE,
         STRING,
         None,
-        "A file to which the node writes who was refused, who failed to log in and who changed the cluster, "
-        "one JSON object per line; nobody but its owner can read it. Each node needs a file of its own. "
-        "Without one these events are only in the node's log (logger ottla.audit).",
+        "A file to which the node writes denied requests, failed logins and changes of the cluster, one JSON "
+        "object per line. Only its owner can read it. Each node needs a file of its own. If not set, these "
+        "events are only in the node's log (logger ottla.audit).",
     ),
     setting(
         AUDIT_FILE_MAX_BYTES,
         LONG,
         104_857_600,
-        "The maximum size of the audit file in bytes. A file that is full is renamed to FILE.1, and so on.",
+        "The maximum size of the audit file in bytes. A full file is renamed to FILE.1, FILE.1 to FILE.2, "
+        "and so on.",
         at_least(MIN_FILE_BYTES),
         importance=LOW,
     ),
@@ -33,7 +34,7 @@ AUDIT_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         AUDIT_FILES_MAX,
         INT,
         10,
-        "The maximum number of audit files, with the one that is written; the oldest one is deleted.",
+        "The maximum number of audit files, including the current one; the oldest is deleted.",
         between(1, 1_000),
         importance=LOW,
     ),

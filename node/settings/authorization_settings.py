@@ -37,9 +37,9 @@ AUTHORIZATION_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         AUTHORIZER_CLASS,
         STRING,
         "",
-        f"{STANDARD_AUTHORIZER} has clients judged by access control entries (ACLs), as kafka-acls and "
-        "`ottla acl` make them; whoever has no right is refused. Empty: every client may use all topics and "
-        "groups. Give all nodes of a cluster the same.",
+        f"With {STANDARD_AUTHORIZER}, access control lists (ACLs), which kafka-acls and "
+        "`ottla acl` create, decide what clients may do; all else is denied. If empty, every client may use "
+        "all topics and groups. Use the same value on all nodes of a cluster.",
         Validator(allowed=f"[{STANDARD_AUTHORIZER}] or empty", problem_of=_class_problem),
         importance=HIGH,
     ),
@@ -47,17 +47,17 @@ AUTHORIZATION_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         SUPER_USERS,
         STRING,
         "",
-        "Principals that may do everything, whatever ACLs say, with ; between them: "
-        "User:admin;User:CN=kafka-admin,O=Example. They make the first ACLs.",
-        Validator(allowed="principals (TYPE:NAME) with ; between them", problem_of=_super_users_problem),
+        "Principals that may do everything, whatever the ACLs are, separated by semicolons: "
+        "User:admin;User:CN=kafka-admin,O=Example. They can create the first ACLs.",
+        Validator(allowed="principals (TYPE:NAME), separated by semicolons", problem_of=_super_users_problem),
         importance=HIGH,
     ),
     setting(
         ALLOW_EVERYONE,
         BOOLEAN,
         False,
-        "Whether everybody may use a resource that has no ACLs. The first ACL of a resource, whichever "
-        "principal it names, closes it to all that no ACL allows.",
+        "If true, every client may use a resource that has no ACLs. The first ACL of a resource, for any "
+        "principal, closes it to all clients that no ACL allows.",
     ),
 )
 

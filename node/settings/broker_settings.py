@@ -108,17 +108,16 @@ _NETWORK = (
         ADD_SCRAM,
         PASSWORD,
         None,
-        "The users with which a new cluster begins, as SCRAM-SHA-512=[name=NAME,password=PASSWORD], "
-        "separated by semicolons; set it on every node that may decide about the metadata. It does "
-        "nothing in a cluster that exists already.",
+        "The first users of a new cluster, as SCRAM-SHA-512=[name=NAME,password=PASSWORD], separated by "
+        "semicolons; set it on every initial voter. It has no effect in a cluster that exists already.",
         importance=LOW,
     ),
     setting(
         "advertised.listeners",
         LIST,
         None,
-        "The addresses that clients are told to connect to, as NAME://HOST:PORT. If empty, "
-        "clients are told the address that they connected to.",
+        "The addresses that clients are to connect to, as NAME://HOST:PORT. If empty, each client "
+        "gets the address that it has connected to.",
         importance=HIGH,
     ),
     setting(
@@ -132,7 +131,7 @@ _NETWORK = (
         "socket.request.max.bytes",
         INT,
         100 * 1024 * 1024,
-        "The largest request in bytes. A connection that sends a larger one is closed.",
+        "The maximum size of a request in bytes. A connection that sends a larger one is closed.",
         at_least(1),
         importance=HIGH,
     ),
@@ -140,7 +139,7 @@ _NETWORK = (
         "socket.listen.backlog.size",
         INT,
         512,
-        "How many connections can wait to be accepted.",
+        "The maximum number of connections that wait to be accepted.",
         at_least(1),
     ),
     setting(
@@ -170,7 +169,7 @@ _NETWORK = (
         "max.connection.creation.rate",
         INT,
         INT_MAX,
-        "The maximum number of connections that this node lets in per second; further ones wait. Set "
+        "The maximum number of connections that this node accepts per second; further ones wait. Set "
         "listener.name.NAME.max.connection.creation.rate to limit a single listener.",
         at_least(1),
         scope=_CLUSTER_WIDE,
@@ -214,7 +213,7 @@ _NETWORK = (
         "max.incremental.fetch.session.cache.slots",
         INT,
         1000,
-        "The maximum number of incremental fetch sessions kept, as far as there is memory "
+        "The maximum number of incremental fetch sessions; there are fewer if there is not enough memory "
         "for their partitions.",
         at_least(0),
     ),

@@ -97,11 +97,11 @@ _QUORUM = (
         NODES_PER_HOST,
         STRING,
         "1",
-        "The number of nodes that `ottla start` runs on this host, a process each, or auto for one "
-        "for each core; more than one use more than one core. The first node has the node.id, ports "
-        "and roles set here. The others are brokers with the ids and ports that follow. Each has a "
-        "directory node-ID in each of log.dirs. Unless broker.rack is set, the nodes of a host have "
-        "one rack, so that the replicas of a partition are on different hosts.",
+        "The number of nodes that `ottla start` runs on this host, each in a process of its own, or auto "
+        "for one per core; a single node uses about one core. The first node has the node.id, ports and "
+        "roles set here. The others are brokers with the ids and ports that follow. Each has a directory "
+        "node-ID in each of log.dirs. Unless broker.rack is set, the nodes of a host have one rack, so "
+        "that the replicas of a partition are on different hosts.",
         Validator(allowed=f"auto, or 1 to {MAX_NODES_PER_HOST}", problem_of=_nodes_problem),
     ),
     setting(
@@ -145,8 +145,8 @@ _QUORUM = (
         "controller.quorum.auto.join.enable",
         BOOLEAN,
         False,
-        "Whether a controller that is not a voter, and never was one with this disk, becomes one by itself. "
-        "Without it, `ottla quorum add` makes a broker a voter.",
+        "If true, a controller that is not a voter, and never was one with this disk, becomes one by itself. "
+        "Otherwise `ottla quorum add` makes a broker a voter.",
         importance=LOW,
     ),
     setting(
@@ -413,8 +413,8 @@ _SECURITY = (
         CLUSTER,
         "Where requests may come from that change the cluster itself, if there is no authorizer: broker "
         "settings, voters, features, registrations, leaders, replica placement and transaction markers. "
-        f"{CLUSTER} allows the machines of the cluster's nodes, {ANYWHERE} allows everybody who can "
-        "connect. With an authorizer (authorizer.class.name) its ACLs decide alone.",
+        f"{CLUSTER} allows the machines of the cluster's nodes, {ANYWHERE} allows every client that can "
+        "connect. With an authorizer (authorizer.class.name) only its ACLs decide.",
         one_of(CLUSTER, ANYWHERE),
     ),
 )

@@ -435,7 +435,7 @@ def parse_config(texts: Mapping[str, str], *, warnings: Sequence[str] = ()) -> B
         else:
             all_warnings.append(f"The setting {name[:200]} is unknown and has no effect.{_suggestion(name)}")
     if known.get(NODES_PER_HOST, "1") not in ("1", AUTO):
-        all_warnings.append(f"{NODES_PER_HOST} has no effect here: `ottla start` alone runs several nodes.")
+        all_warnings.append(f"{NODES_PER_HOST} has no effect here: only `ottla start` runs several nodes.")
     known = _with_secure_settings(known)
     config = _build(known, {}, {}, tuple(all_warnings))
     refuse_unhonoured(texts, _honoured(config))

@@ -25,9 +25,9 @@ def plaintext_sentence(listeners: Iterable[Listener]) -> str | None:
     names = ", ".join(f"{one.name} ({_at(one.host, one.port)})" for one in plain)
     which, them = ("listener", "it") if len(plain) == 1 else ("listeners", "them")
     return (
-        f"Other machines reach the {which} {names} without TLS, so everybody on the way can read and change "
-        f"what is sent: give {them} SSL or SASL_SSL (listener.security.protocol.map), or bind {them} to "
-        "127.0.0.1."
+        f"Other machines reach the {which} {names} without TLS, so anyone on the network path can read and "
+        f"change the data: use SSL or SASL_SSL for {them} (listener.security.protocol.map), or bind {them} "
+        "to 127.0.0.1."
     )
 
 
@@ -38,8 +38,8 @@ def rest_sentence(addresses: Iterable[RestAddress]) -> str | None:
         return None
     return (
         f"Other machines reach the REST API ({', '.join(_at(one.host, one.port) for one in plain)}) without "
-        "TLS, so everybody on the way can read and change what is sent: give it an https:// address or bind "
-        "it to 127.0.0.1 (ottla.rest.listeners)."
+        "TLS, so anyone on the network path can read and change the data: give it an https:// address or "
+        "bind it to 127.0.0.1 (ottla.rest.listeners)."
     )
 
 
@@ -70,9 +70,9 @@ def anonymous_sentence(ways: Sequence[str]) -> str | None:
     if not ways:
         return None
     return (
-        f"super.users names {ANONYMOUS}, which is every client without a login, so whoever reaches "
-        f"{', '.join(ways)} from other machines may do everything: remove it from super.users, or close "
-        "these ways (SASL, ssl.client.auth=required, ottla.rest.authentication)."
+        f"super.users names {ANONYMOUS}, which is every client without a login, so every client that reaches "
+        f"{', '.join(ways)} from another machine may do everything: remove it from super.users, or require "
+        "logins there (SASL, ssl.client.auth=required, ottla.rest.authentication)."
     )
 
 

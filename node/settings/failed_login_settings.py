@@ -26,9 +26,9 @@ FAILED_LOGIN_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         FAILED_LOGINS_BURST,
         INT,
         DEFAULT_BURST,
-        "How many logins and TLS handshakes from one address (of IPv6 a /64 network) may fail at once before "
-        "the answers to further ones are delayed. All clients behind one NAT or load balancer have one "
-        "address.",
+        "The number of logins and TLS handshakes from one address (for IPv6, one /64 network) that may fail "
+        "at once before the answers to further ones are delayed. All clients behind one NAT or load "
+        "balancer have the same address.",
         at_least(1),
         importance=LOW,
         scope=ConfigScope.CLUSTER_WIDE,
@@ -37,8 +37,8 @@ FAILED_LOGIN_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         FAILED_LOGINS_RATE,
         INT,
         DEFAULT_RATE,
-        "How many more logins and TLS handshakes from one address may fail each second. Beyond "
-        f"{FAILED_LOGINS_BURST} and this rate answers wait up to ten seconds, and if still more fail, "
+        "The number of further logins and TLS handshakes from one address that may fail per second. Beyond "
+        f"{FAILED_LOGINS_BURST} and this rate, answers are delayed by up to ten seconds; if still more fail, "
         "connections from the address are closed before their login is checked.",
         at_least(1),
         importance=LOW,
@@ -49,9 +49,9 @@ FAILED_LOGIN_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         LIST,
         (),
         "Addresses and networks (10.0.0.7, 10.1.0.0/16, 2001:db8:0:1::/64) whose failed logins are not "
-        "counted, such as those of a load balancer: passwords may be tried from there as fast as connections "
-        "come (max.connection.creation.rate). An address of IPv6 stands for its /64 network, as failures are "
-        "counted by it.",
+        "counted, such as those of a load balancer. From there, passwords can be tried as fast as "
+        "connections are accepted (max.connection.creation.rate). An IPv6 address stands for its /64 "
+        "network, because failures are counted per network.",
         importance=LOW,
         scope=ConfigScope.CLUSTER_WIDE,
     ),
@@ -71,8 +71,8 @@ def parse_exempt(entries: Sequence[str]) -> tuple[Network, ...]:
 def exempt_warnings(exempt: Sequence[Network]) -> tuple[str, ...]:
     """Return a warning for each entry that exempts every address."""
     return tuple(
-        f"{FAILED_LOGINS_EXEMPT} names {one}, every address there is: passwords may be tried without a "
-        "limit. Name the addresses of load balancers alone."
+        f"{FAILED_LOGINS_EXEMPT} names {one}, which is every address: passwords can be tried without a "
+        "limit. Name only the addresses of load balancers."
         for one in exempt
         if not one.prefixlen
     )

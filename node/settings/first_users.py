@@ -93,7 +93,7 @@ def parse_first_users(text: str | None) -> tuple[FirstUser, ...]:
 def _user(mechanism_name: str, text: str) -> FirstUser:
     mechanism = SCRAM_MECHANISMS.get(mechanism_name)
     if mechanism is None:
-        raise _invalid(f"{mechanism_name[:40]} is none of {', '.join(SCRAM_MECHANISMS)}.")
+        raise _invalid(f"{mechanism_name[:40]} is not one of {', '.join(SCRAM_MECHANISMS)}.")
     options = {match[1]: match[2].strip().strip('"') for match in _OPTION.finditer(text)}
     unknown = next((one for one in options if one not in _OPTIONS), None)
     if unknown is not None:
@@ -110,7 +110,7 @@ def _user(mechanism_name: str, text: str) -> FirstUser:
     if password and salted_text:
         raise _invalid(f"{name[:80]} has both a password and a saltedpassword.")
     if salted_text and not options.get("salt"):
-        raise _invalid(f"{name[:80]} has a saltedpassword, so it needs the salt, too.")
+        raise _invalid(f"{name[:80]} has a saltedpassword, so it also needs the salt.")
     salted = _bytes(name, "saltedpassword", salted_text) if salted_text else None
     if salted is not None and len(salted) != mechanism.key_bytes:
         raise _invalid(

@@ -118,43 +118,43 @@ _SHARE: Final = (
         "record.lock.duration.ms",
         INT,
         30_000,
-        "How long a record that was delivered to a member is kept from the others.",
+        "How long a record that was delivered to a member is locked, so that no other member gets it.",
         at_least(1_000),
     ),
     _share(
         "delivery.count.limit",
         INT,
         5,
-        "How often a record is delivered at most, until it is acknowledged.",
+        "The maximum number of deliveries of a record that is not acknowledged.",
         at_least(2),
     ),
     _share(
         "partition.max.record.locks",
         INT,
         2_000,
-        "How many records of a partition may be with members at once.",
+        "The maximum number of records of a partition that members have locked at the same time.",
         at_least(100),
     ),
     _share(
         "auto.offset.reset",
         STRING,
         "latest",
-        "Where the group begins in a partition that it has not read: earliest, latest, or "
-        "by_duration:PnDTnHnMn.nS, so long before now.",
+        "Where the group starts in a partition that it has not read yet: earliest, latest, or "
+        "by_duration:PnDTnHnMn.nS, which is this duration before now.",
         _OFFSET_RESET,
     ),
     _share(
         "isolation.level",
         STRING,
         "read_uncommitted",
-        "With read_committed, records of transactions are delivered only once these are committed.",
+        "With read_committed, records of transactions are delivered only after their commit.",
         one_of("read_committed", "read_uncommitted"),
     ),
     _share(
         "renew.acknowledge.enable",
         BOOLEAN,
         True,
-        "Whether members may renew the locks of records that they have.",
+        "If true, members may renew the locks of their records.",
     ),
 )
 _STREAMS: Final = tuple(
@@ -176,15 +176,16 @@ _DEAD_LETTERS: Final = (
         DEAD_LETTER_TOPIC,
         STRING,
         "",
-        "The topic to which records of this share group go that were rejected, or delivered as often as "
-        "they may be. Empty for none.",
+        "The topic that gets a dead letter for each record of this share group that was rejected, or was "
+        "delivered as often as share.delivery.count.limit allows. Empty for none.",
         scope=ConfigScope.CLUSTER_WIDE,
     ),
     setting(
         COPIES_RECORDS,
         BOOLEAN,
         False,
-        "Whether a dead letter has key, value and headers of the record, or only headers that tell of it.",
+        "If true, a dead letter has the key, value and headers of the record; otherwise only headers that "
+        "describe it.",
         scope=ConfigScope.CLUSTER_WIDE,
     ),
 )
@@ -207,8 +208,8 @@ _OWN: Final = (
         RETRY_BACKOFF,
         INT,
         0,
-        "How long a record of a share group that was released, or whose lock ended, waits before it is "
-        "available again; doubled with each further delivery. 0 is at once.",
+        "How long a record of a share group that was released, or whose lock expired, waits before it is "
+        "available again; the time doubles with each further delivery. 0 makes it available at once.",
         at_least(0),
         scope=ConfigScope.CLUSTER_WIDE,
     ),
@@ -216,7 +217,7 @@ _OWN: Final = (
         RETRY_BACKOFF_MAX,
         INT,
         1_000,
-        f"The longest wait by {RETRY_BACKOFF}, however often the record was delivered.",
+        f"The maximum wait that results from {RETRY_BACKOFF}, however often the record was delivered.",
         at_least(0),
         scope=ConfigScope.CLUSTER_WIDE,
     ),

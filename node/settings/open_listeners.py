@@ -143,7 +143,7 @@ def _check_all_are_of_controllers(listeners: Sequence[Listener], controllers: Se
         raise invalid(
             "listeners",
             f"with process.roles=controller it must contain only listeners in controller.listener.names, and "
-            f"{other.name} is none of them.",
+            f"{other.name} is not one of them.",
         )
 
 

@@ -36,10 +36,10 @@ def _of_rest(key: ConfigKey) -> ConfigKey:
     """Return the setting of the REST API for a TLS setting of listeners."""
     is_own = key.name == CLIENT_AUTH
     documentation = (
-        "Whether clients of https listeners of the REST API show a certificate: required refuses those "
-        "without one, requested takes both, none asks for no certificate."
+        "Certificates of clients at https addresses of the REST API: required rejects clients without one, "
+        "requested accepts them, none does not ask for one."
         if is_own
-        else f"{key.name} for the https listeners of the REST API. If not set, {key.name} counts."
+        else f"{key.name} for the https addresses of the REST API. If not set, {key.name} is used."
     )
     return replace(
         key,
@@ -55,10 +55,10 @@ REST_SECURITY_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         AUTHENTICATION,
         LIST,
         (),
-        "How clients of the REST API prove who they are: basic (user and password of a SCRAM user), bearer "
-        "(an access token, judged by sasl.oauthbearer.*), certificate (by TLS; see "
-        "ottla.rest.ssl.client.auth). A client that proves itself in none of these ways gets status 401. "
-        "Empty: everybody is User:ANONYMOUS.",
+        "How clients of the REST API log in: basic (user and password of a SCRAM user), bearer (an access "
+        "token, checked by the rules of sasl.oauthbearer.*), certificate (by TLS; see "
+        "ottla.rest.ssl.client.auth). A client that logs in by none of these gets status 401. If empty, "
+        "every client is User:ANONYMOUS.",
         list_of(BASIC, BEARER, CERTIFICATE),
         importance=HIGH,
     ),
@@ -66,8 +66,8 @@ REST_SECURITY_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         WITHOUT_TLS,
         BOOLEAN,
         False,
-        "Allow basic and bearer at addresses of the REST API without TLS that are not of this machine alone: "
-        "everybody between client and node can read the passwords and tokens.",
+        "Allow basic and bearer at addresses of the REST API without TLS that are not loopback addresses: "
+        "anyone on the network path can read the passwords and tokens.",
         importance=LOW,
     ),
     setting(
@@ -75,13 +75,13 @@ REST_SECURITY_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         LIST,
         (),
         "The principals that may read /metrics besides those with DESCRIBE on the cluster, such as "
-        "User:prometheus; User:* stands for everybody, also without a login.",
+        "User:prometheus; User:* stands for every client, even without a login.",
     ),
     setting(
         SESSION_IDLE_MS,
         LONG,
         1_800_000,
-        "How long a login to the console lasts while nothing is asked with it, in milliseconds.",
+        "How long a login to the console lasts without a request, in milliseconds.",
         at_least(1_000),
         importance=LOW,
     ),
@@ -89,7 +89,7 @@ REST_SECURITY_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         SESSION_MAX_MS,
         LONG,
         43_200_000,
-        "How long a login to the console lasts at most, in milliseconds.",
+        "The maximum duration of a login to the console, in milliseconds.",
         at_least(1_000),
         importance=LOW,
     ),
@@ -121,7 +121,7 @@ def rest_security(
         if given and addresses:
             raise _invalid(
                 given[0],
-                "the REST API has no address with https, so nothing of it is encrypted. Add one "
+                "the REST API has no https address, so its connections are not encrypted. Add one "
                 "(ottla.rest.listeners), or remove the setting if you accept that.",
             )
         return None
@@ -159,20 +159,20 @@ def rest_logins(
         if not values[WITHOUT_TLS]:
             raise _invalid(
                 AUTHENTICATION,
-                f"{place} has no TLS, so everybody on the way could read passwords and tokens. Use https:// "
-                "or a loopback address in ottla.rest.listeners, or set "
+                f"{place} has no TLS, so anyone on the network path could read passwords and tokens. Use "
+                "https:// or a loopback address in ottla.rest.listeners, or set "
                 f"{WITHOUT_TLS}=true if you accept that.",
             )
         warning = (
-            f"The REST API takes passwords or tokens at {place} without TLS: everybody between a client and "
-            "this node can read them."
+            f"The REST API accepts passwords or tokens at {place} without TLS: anyone on the network "
+            "path can read them."
         )
     tokens = None
     if BEARER in methods:
         try:
             tokens = oauth_bearer(values)
         except KafkaError as error:
-            raise _invalid(AUTHENTICATION, f"it has bearer. {error.detail}") from None
+            raise _invalid(AUTHENTICATION, f"it includes bearer. {error.detail}") from None
     return RestLogins(
         methods=methods,
         tokens=tokens,

@@ -53,45 +53,45 @@ SASL_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         None,
         "The users of PLAIN at one listener (listener.name.NAME.plain.sasl.jaas.config): a PlainLoginModule "
         'with an option user_NAME="PASSWORD" for each. Without one, PLAIN has the SCRAM users of the '
-        "cluster. By the options username and password, of a ScramLoginModule too, this node logs in at "
-        "others.",
+        "cluster. With the options username and password, also of a ScramLoginModule, this node logs in "
+        "to other nodes.",
         of_listener=_PER_BROKER,
     ),
     setting(
         BETWEEN_NODES,
         STRING,
         "GSSAPI",
-        "The mechanism by which nodes log in at each other: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN. A node "
+        "The mechanism by which nodes log in to each other: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN. A node "
         "whose inter.broker.listener.name has SASL needs it: Kafka's default, GSSAPI, is not supported.",
     ),
     setting(
         OF_CONTROLLERS,
         STRING,
         "GSSAPI",
-        "The mechanism by which nodes log in at listeners of controllers that have SASL: PLAIN. SCRAM needs "
-        "the metadata, which are read only then.",
+        "The mechanism by which nodes log in to controller listeners with SASL: PLAIN. SCRAM would need the "
+        "metadata, which a node can read only after this login.",
     ),
     setting(
         MAX_REAUTH_MS,
         LONG,
         0,
         "How long a login with SASL lasts, in milliseconds. A client that does not log in again in time is "
-        "disconnected. 0: as long as the connection.",
+        "disconnected. With 0 a login lasts as long as its connection.",
         of_listener=_PER_BROKER,
     ),
     setting(
         MAX_RECEIVE_SIZE,
         INT,
         65_536,
-        "The largest request in bytes of a client that has not logged in.",
+        "The maximum size in bytes of a request before the login.",
         at_least(1),
     ),
     setting(
         FAILED_DELAY_MS,
         INT,
         100,
-        "How long the answer to a failed login, and the end of its connection, are held back; also the end "
-        "of a connection whose TLS handshake failed. In milliseconds.",
+        "The minimum delay in milliseconds of the response to a failed login and the end of its connection, "
+        "and of the end of a connection whose TLS handshake failed.",
         at_least(0),
         importance=LOW,
     ),
@@ -99,8 +99,8 @@ SASL_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         PLAIN_WITHOUT_TLS,
         BOOLEAN,
         False,
-        "Allow PLAIN and OAUTHBEARER at SASL_PLAINTEXT listeners: everybody between client and node can read "
-        "the passwords and tokens.",
+        "Allow PLAIN and OAUTHBEARER at SASL_PLAINTEXT listeners: anyone on the network path can read the "
+        "passwords and tokens.",
         importance=LOW,
     ),
     *OAUTHBEARER_SETTINGS,
@@ -203,7 +203,7 @@ def listener_sasl(
             raise invalid(
                 ENABLED_MECHANISMS,
                 f"cannot use {name[:80]}, which is not supported. Name one or more of "
-                f"{', '.join(LOGIN_MODULES)}; SCRAM-SHA-512 is the one to choose.",
+                f"{', '.join(LOGIN_MODULES)}; SCRAM-SHA-512 is recommended.",
             )
     if not names:
         raise invalid(ENABLED_MECHANISMS, f"needs one of {', '.join(LOGIN_MODULES)}.")
@@ -212,19 +212,19 @@ def listener_sasl(
         if not found[PLAIN_WITHOUT_TLS]:
             raise invalid(
                 ENABLED_MECHANISMS,
-                "has no TLS, so PLAIN would send passwords that everybody on the way can read. Use "
+                "has no TLS, so PLAIN would send passwords that anyone on the network path can read. Use "
                 f"SCRAM-SHA-512 or a SASL_SSL listener, or set {PLAIN_WITHOUT_TLS}=true if you accept that.",
             )
         warning = (
-            f"The listener {listener.name} takes passwords by PLAIN without TLS: everybody between a client "
-            "and this node can read them."
+            f"The listener {listener.name} accepts passwords by PLAIN without TLS: anyone on the network "
+            "path can read them."
         )
     tokens = None
     if OAUTHBEARER in names:
         if not listener.has_tls and not found[PLAIN_WITHOUT_TLS]:
             raise invalid(
                 ENABLED_MECHANISMS,
-                "has no TLS, so OAUTHBEARER would send tokens that everybody on the way can read and use. "
+                "has no TLS, so OAUTHBEARER would send tokens that anyone on the network path can use. "
                 f"Use a SASL_SSL listener, or set {PLAIN_WITHOUT_TLS}=true if you accept that.",
             )
         try:
@@ -333,7 +333,7 @@ def node_login(listener: ListenerSasl, mechanism: str, setting_name: str = BETWE
         name = f"listener.name.{listener.listener.lower()}.{mechanism.lower()}.{JAAS_CONFIG}"
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"Invalid configuration {name}: nodes log in at each other by {mechanism}, so it needs a "
+            f"Invalid configuration {name}: nodes log in to each other by {mechanism}, so it needs a "
             f'{LOGIN_MODULES[mechanism]} with username="..." and password="...".',
         )
     return found.node_login

@@ -46,10 +46,10 @@ SECURE_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         SECURE,
         BOOLEAN,
         False,
-        "Secure the node by one setting: clients log in with SCRAM-SHA-512 over TLS, nodes reach each other "
-        "over TLS, the REST API has https and logins, an authorizer denies what no ACL allows, and topics "
-        f"are not created by themselves. Keys, certificates and an administrator are made in {SECURE_DIR} "
-        "where they are missing. Each setting that this stands for can be set to something else, unless that "
+        "Secure the node by one setting: clients log in with SCRAM-SHA-512 over TLS, nodes connect to each "
+        "other over TLS, the REST API has https and logins, an authorizer denies what no ACL allows, and "
+        "topics are not created automatically. Keys, certificates and an administrator are created in "
+        f"{SECURE_DIR} if they are missing. Each implied setting can be set to another value, unless that "
         "leaves the node open.",
         importance=HIGH,
     ),
@@ -58,14 +58,14 @@ SECURE_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         STRING,
         None,
         f"With {SECURE}: the directory with the keys, the certificates and the administrator's "
-        "client.properties. If not set, it is named like the data directory with -secure at its end, beside "
-        "it. `ottla secure init` makes one for several nodes.",
+        "client.properties. If not set, it is beside the data directory and has its name with -secure at "
+        "the end. `ottla secure init` makes one for several nodes.",
     ),
     setting(
         SECURE_HOSTS,
         LIST,
         (),
-        f"With {SECURE}: more host names and addresses for this node's certificate, beside those in "
+        f"With {SECURE}: further host names and addresses for this node's certificate, besides those in "
         "advertised.listeners and the names of the machine.",
     ),
 )
@@ -169,7 +169,7 @@ def secured(
     if inter_broker is None:
         if has_peers:
             raise _refused(
-                f"nodes reach each other by TLS, so listeners needs one for them, such as {NODE_LISTENER}://:9094."
+                f"nodes connect over TLS, so listeners needs one for them, such as {NODE_LISTENER}://:9094."
             )
         listeners.append(f"{NODE_LISTENER}://127.0.0.1:0")
         inter_broker = NODE_LISTENER
@@ -221,11 +221,11 @@ def refuse_contradictions(
             )
     for address in rest:
         if not address.is_secure and not is_loopback(address.host):
-            raise _refused(f"{address.url} in {REST_LISTENERS} is without TLS. Make it https://.")
+            raise _refused(f"{address.url} in {REST_LISTENERS} has no TLS. Make it https://.")
     if not values[AUTHORIZER_CLASS]:
         raise _refused(f"without {AUTHORIZER_CLASS} every client may do everything. Remove that setting.")
     if values[ALLOW_EVERYONE]:
-        raise _refused(f"{ALLOW_EVERYONE}=true opens what no ACL names to everybody. Remove that setting.")
+        raise _refused(f"{ALLOW_EVERYONE}=true lets every client use what has no ACLs. Remove that setting.")
     # Even if no listener allows it now: its ssl.client.auth can be changed while the node runs.
     if ANONYMOUS in super_users(str(values[SUPER_USERS])):
         raise _refused(

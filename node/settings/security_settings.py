@@ -39,8 +39,8 @@ TLS_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         "ssl.client.auth",
         STRING,
         NONE,
-        "Whether clients of SSL listeners show a certificate: required refuses those without one, requested "
-        "takes both, none asks for no certificate. Of a SASL_SSL listener, only its own setting counts "
+        "Certificates of clients at SSL listeners: required rejects clients without one, requested accepts "
+        "them, none does not ask for one. For a SASL_SSL listener, only its own setting is used "
         "(listener.name.NAME.ssl.client.auth).",
         one_of(REQUIRED, REQUESTED, NONE, ignore_case=True),
     ),
@@ -56,7 +56,7 @@ TLS_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         "ssl.cipher.suites",
         LIST,
         (),
-        "The cipher suites that clients may use, by their IANA names. Empty: those that OpenSSL considers "
+        "The cipher suites that clients may use, by their IANA names. If empty, those that OpenSSL considers "
         "secure. The suites of TLS 1.3 can only be allowed all together.",
         importance=LOW,
         of_listener=_PER_BROKER,
@@ -147,9 +147,9 @@ TLS_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         "ssl.endpoint.identification.algorithm",
         STRING,
         HTTPS,
-        "How this node checks whose certificate another node shows. With https the certificate must name "
-        "node-ID, with the id of that node, or a host at which the cluster knows it. Empty: any certificate "
-        "of an authority in the truststore will do.",
+        "How this node checks the certificates of other nodes. With https, a certificate must name node-ID, "
+        "with the id of that node, or a host at which the cluster knows it. If empty, any certificate of an "
+        "authority in the truststore is accepted.",
         Validator(
             allowed=f"[{HTTPS}, (empty)]",
             problem_of=lambda value: None if value in (HTTPS, "HTTPS", "") else "it must be https or empty.",
@@ -161,15 +161,15 @@ TLS_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         STRING,
         "DEFAULT",
         "How the distinguished name of a client's certificate becomes the name of its principal: a list of "
-        "RULE:PATTERN/REPLACEMENT/[LU] and DEFAULT, the name itself; the first that matches counts. Patterns "
-        "are those of RE2.",
+        "RULE:PATTERN/REPLACEMENT/[LU] and DEFAULT, the name itself; the first match is used. Patterns have "
+        "the syntax of RE2.",
         importance=LOW,
     ),
     setting(
         "ssl.allow.dn.changes",
         BOOLEAN,
         False,
-        "Whether a keystore that changes while the node runs may have a certificate with another "
+        "If true, a keystore that changes while the node runs may have a certificate with another "
         "distinguished name.",
         importance=LOW,
     ),
@@ -177,8 +177,8 @@ TLS_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         "ssl.allow.san.changes",
         BOOLEAN,
         False,
-        "Whether a keystore that changes while the node runs may have a certificate that lacks subject "
-        "alternative names of the present one.",
+        "If true, a keystore that changes while the node runs may have a certificate that lacks subject "
+        "alternative names of the current one.",
         importance=LOW,
     ),
 )

@@ -212,15 +212,15 @@ def _of_tokens(mechanisms: Iterable[Collection[str]]) -> str | None:
 
 def _without(what: str, listener: str = "") -> str:
     return (
-        f"there is no listener {f'{listener} ' if listener else ''}with {what}, so everybody who can connect "
-        "has access to this node. Add one (listeners, listener.security.protocol.map), or remove the setting "
-        "if you accept that."
+        f"there is no listener {f'{listener} ' if listener else ''}with {what}, so every client that can "
+        "connect has access to this node. Add one (listeners, listener.security.protocol.map), or remove the "
+        "setting if you accept that."
     )
 
 
 def _not_enforced() -> str:
     return (
-        "Ottla does not enforce it yet, so everybody who can connect has access to this node. Remove the "
+        "Ottla does not enforce it yet, so every client that can connect has access to this node. Remove the "
         "setting if you accept that."
     )
 

@@ -450,8 +450,8 @@ def test_a_node_may_be_only_a_controller() -> None:
 @pytest.mark.parametrize(
     ("texts", "word"),
     [
-        ({"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"}, "PLAINTEXT is none of them"),
-        ({"listeners": "PLAINTEXT://:9092"}, "PLAINTEXT is none of them"),
+        ({"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"}, "PLAINTEXT is not one of them"),
+        ({"listeners": "PLAINTEXT://:9092"}, "PLAINTEXT is not one of them"),
         ({"controller.quorum.voters": "2@127.0.0.1:9093"}, "it does not contain this controller, node 1"),
         ({"cluster.secret": None}, "cluster.secret"),
         ({"process.roles": "controller,observer"}, "process.roles"),

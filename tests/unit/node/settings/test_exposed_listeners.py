@@ -44,8 +44,8 @@ def test_one_sentence_names_the_listeners_without_tls_and_the_remedy() -> None:
 
     assert said == [
         "Other machines reach the listeners PLAINTEXT (all addresses, port 9092), LOGINS ([fd00::1]:9093) "
-        "without TLS, so everybody on the way can read and change what is sent: give them SSL or SASL_SSL "
-        "(listener.security.protocol.map), or bind them to 127.0.0.1."
+        "without TLS, so anyone on the network path can read and change the data: use SSL or SASL_SSL for "
+        "them (listener.security.protocol.map), or bind them to 127.0.0.1."
     ]
 
 
@@ -86,9 +86,9 @@ def test_a_warning_names_the_listeners_that_make_anonymous_clients_super_users()
     said = [one for one in warnings(**OPEN_TO_ALL) if "super.users" in one]
 
     assert said == [
-        "super.users names User:ANONYMOUS, which is every client without a login, so whoever reaches "
-        "A, B, F, https://:8082 from other machines may do everything: remove it from super.users, or close "
-        "these ways (SASL, ssl.client.auth=required, ottla.rest.authentication)."
+        "super.users names User:ANONYMOUS, which is every client without a login, so every client that "
+        "reaches A, B, F, https://:8082 from another machine may do everything: remove it from super.users, "
+        "or require logins there (SASL, ssl.client.auth=required, ottla.rest.authentication)."
     ]
 
 

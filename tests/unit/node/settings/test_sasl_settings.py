@@ -87,8 +87,8 @@ def test_plain_without_tls_causes_a_warning_if_it_is_allowed() -> None:
     made = config(**{"sasl.enabled.mechanisms": "PLAIN", "ottla.sasl.plain.without.tls": "true"})
 
     assert made.warnings == (
-        "The listener OTHER.ONE takes passwords by PLAIN without TLS: everybody between a client and this "
-        "node can read them.",
+        "The listener OTHER.ONE accepts passwords by PLAIN without TLS: anyone on the network path can read "
+        "them.",
     )
 
 

@@ -176,9 +176,9 @@ def test_a_node_that_is_only_a_controller_has_tls(tmp_path: Path) -> None:
             "the listener OLD is SASL_PLAINTEXT, without TLS",
         ),
         ({"authorizer_class_name": ""}, "without authorizer.class.name every client may do everything"),
-        ({"allow_everyone_if_no_acl_found": "true"}, "opens what no ACL names to everybody"),
+        ({"allow_everyone_if_no_acl_found": "true"}, "lets every client use what has no ACLs"),
         ({"super_users": "User:boss;User:ANONYMOUS"}, "which is every client without a login"),
-        ({"ottla_rest_listeners": "http://:8082", "ottla_rest_authentication": ""}, "is without TLS"),
+        ({"ottla_rest_listeners": "http://:8082", "ottla_rest_authentication": ""}, "has no TLS"),
         (
             {"controller_quorum_voters": "0@a:9093,1@b:9093"},
             "this node is one of several, and {home}/data-secure has no cluster.secret",
