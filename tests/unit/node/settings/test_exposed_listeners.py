@@ -107,7 +107,7 @@ def test_a_warning_names_the_listeners_that_make_anonymous_clients_super_users()
             "ottla_rest_authentication": "basic",
         },
     ],
-    ids=["nobody is", "loopback", "all ask who comes"],
+    ids=["anonymous clients are not super users", "loopback", "logins"],
 )
 def test_there_is_no_warning_if_anonymous_clients_cannot_become_super_users(changed: dict[str, str]) -> None:
     names = changed.get("listeners", OPEN_TO_ALL["listeners"])

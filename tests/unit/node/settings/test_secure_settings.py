@@ -46,10 +46,10 @@ def test_nodes_with_certificates_of_the_directory_must_prove_their_ids(tmp_path:
     made, own = secure(tmp_path), secure(tmp_path, ssl_keystore_location="/own/key.pem")
 
     needs = {name: one.needs_node_id for name, one in made.listener_security.items()}
-    assert needs == {"INTERNAL": True, "SASL_SSL": False}, "clients are not asked for their ids"
+    assert needs == {"INTERNAL": True, "SASL_SSL": False}, "clients have no node id"
     assert made.peer_security is not None and made.peer_security.needs_node_id
     assert not any(one.needs_node_id for one in own.listener_security.values()), (
-        "they name hosts, as others do"
+        "certificates from elsewhere may name only hosts"
     )
 
 
@@ -69,7 +69,7 @@ def test_the_rest_api_has_tls_and_logins(tmp_path: Path) -> None:
     assert config.rest_logins.methods == ("basic",)
     assert config.rest_security is not None and config.listener_security["SASL_SSL"].keystore is not None
     assert config.rest_security.keystore == config.listener_security["SASL_SSL"].keystore
-    assert not config.rest_listeners_are_named, "another program may have that port"
+    assert not config.rest_listeners_are_named, "the port is a default: another program may use it"
     assert secure(tmp_path, ottla_rest_listeners="https://:9999").rest_listeners_are_named
     assert secure(tmp_path, ottla_rest_listeners="http://127.0.0.1:8082").ottla_rest_listeners
 
@@ -223,7 +223,7 @@ def test_the_error_about_an_invalid_client_properties_has_no_password(content: s
     except KafkaError as refused:
         assert "client.properties" in refused.detail and "hidden" not in refused.detail
     else:
-        assert [one.name for one in config.first_users] == ["admin"], "the last of equal lines counts"
+        assert [one.name for one in config.first_users] == ["admin"], "the last of equal lines wins"
 
 
 def test_no_file_is_read_without_the_setting(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_a_setting_of_security_is_honoured_or_named_by_an_error(name: str, place
     elif place == "listener.name.plaintext.":
         assert name.startswith(STORES)
     elif name not in NEEDS_MORE:
-        assert difference(config, BEFORE), "it is taken and has no effect"
+        assert difference(config, BEFORE), "the setting is accepted but has no effect"
 
 
 @pytest.mark.parametrize(
