@@ -45,7 +45,7 @@ class QuorumVoter:
 
 
 def parse_voters(entries: Sequence[str]) -> tuple[QuorumVoter, ...]:
-    """Parse `controller.quorum.voters`, a list of ID@HOST:PORT, and sort it by id; or INVALID_CONFIG."""
+    """Return the voters of `controller.quorum.voters` (ID@HOST:PORT), by id; INVALID_CONFIG if not valid."""
     name = "controller.quorum.voters"
     voters: dict[int, QuorumVoter] = {}
     for entry in entries:
@@ -63,7 +63,7 @@ def parse_voters(entries: Sequence[str]) -> tuple[QuorumVoter, ...]:
 
 
 def parse_bootstrap_servers(entries: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """Parse `controller.quorum.bootstrap.servers`, a list of HOST:PORT; or INVALID_CONFIG."""
+    """Parse `controller.quorum.bootstrap.servers` (HOST:PORT); INVALID_CONFIG if it is not valid."""
     return tuple(_address("controller.quorum.bootstrap.servers", entry, entry) for entry in entries)
 
 

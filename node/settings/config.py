@@ -3,7 +3,7 @@
 The first of these that has a setting wins: `--override name=value`, the environment
 (`OTTLA_LOG_SEGMENT_BYTES` for `log.segment.bytes`, `OTTLA_REST_LISTENERS` for `ottla.rest.listeners`),
 `server.properties`, the default. Dynamic settings (AlterConfigs), changed while the cluster ran, win over all
-of these: first those of the one broker, then those of all.
+of these, and those of one broker over those of all brokers.
 
 A `BrokerConfig` is frozen; a dynamic change makes a new one.
 """
@@ -635,7 +635,7 @@ def _of_rest(
     values: Mapping[str, ConfigValue],
     texts: Mapping[str, str],
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the fields of the REST API and of probes, and their warnings."""
+    """Return the fields of BrokerConfig for the REST API and for probes, and their warnings."""
     addresses = parse_rest_listeners(typed["ottla_rest_listeners"])
     security = rest_security(addresses, values, texts)
     logins = rest_logins(addresses, security, values)

@@ -66,7 +66,7 @@ def anonymous_ways(
 
 
 def anonymous_sentence(ways: Sequence[str]) -> str | None:
-    """Return a warning of anonymous super users who may connect in these ways; None if there is no way."""
+    """Return a warning that clients without a login are super users in these places; None without places."""
     if not ways:
         return None
     return (

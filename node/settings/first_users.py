@@ -3,8 +3,8 @@
     SCRAM-SHA-512=[name=anna,password=secret];SCRAM-SHA-256=[name="bert",saltedpassword="...",salt="..."]
 
 Without a first user no client could log in to add users. If a password is given without a salt, the salt is
-derived from the id of the cluster and a secret key. Otherwise a client that knows the id could compute salts,
-and learn from them which users exist.
+derived from the id of the cluster and a secret key: from the id alone, a client could compute the salts and
+learn which users exist.
 """
 
 import base64

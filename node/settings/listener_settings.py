@@ -68,7 +68,7 @@ def parse_listeners(
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
-    """Parse `listener.security.protocol.map`: the protocols by listener name; or INVALID_CONFIG."""
+    """Parse `listener.security.protocol.map`: protocols by listener name; INVALID_CONFIG if not valid."""
     protocols: dict[str, str] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name, separator, protocol = entry.partition(":")
@@ -85,7 +85,7 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 
 
 def parse_connection_limits(text: str) -> dict[str, int]:
-    """Parse `max.connections.per.ip.overrides`: limits by address; or INVALID_CONFIG."""
+    """Parse `max.connections.per.ip.overrides`: limits by address; INVALID_CONFIG if not valid."""
     limits: dict[str, int] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         # The limit follows the last colon: an IPv6 address has colons, too.

@@ -136,7 +136,7 @@ class TokenRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OauthBearer:
-    """The tokens that clients of a listener may show, and the URL of the keys that sign them."""
+    """The tokens that clients of a listener may show, and the URL of the keys that verify them."""
 
     url: str
     allowed_hosts: tuple[str, ...]
@@ -146,7 +146,7 @@ class OauthBearer:
 
 
 def oauth_bearer(values: Mapping[str, ConfigValue]) -> OauthBearer:
-    """Parse the settings of one listener; INVALID_CONFIG if they are not complete or contradict."""
+    """Parse the settings of one listener; INVALID_CONFIG if they are incomplete or unsafe."""
     url, issuer = _text(values, URL), _text(values, ISSUER)
     audiences, hosts = _words(values, AUDIENCE), _words(values, ALLOWED_HOSTS)
     if not url:

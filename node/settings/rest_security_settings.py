@@ -114,7 +114,7 @@ def rest_security(
 ) -> ListenerSecurity | None:
     """Return the TLS of the REST API; None if none of its addresses has any.
 
-    INVALID_CONFIG if these settings contradict. `texts` are the settings that are not defaults.
+    INVALID_CONFIG if these settings contradict. `texts` has those that were set, without defaults.
     """
     if not any(address.is_secure for address in addresses):
         given = sorted(REST_TLS_NAMES.intersection(texts))
