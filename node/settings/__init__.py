@@ -1,6 +1,6 @@
 """ottla.node.settings: the settings of a node: tables, configuration file, environment, overrides. Bottom-up:
 
-invalid_setting        the error of a setting that is invalid beside the others
+invalid_setting        the error of a setting that is not valid
 listener_settings      parses `listeners`, `advertised.listeners` and the settings that go with them
 properties_file        parses properties files as Java does
 setting                defines a broker setting in one call
@@ -15,7 +15,7 @@ cluster_settings       the broker settings of quorum, brokers, replication and p
 group_config_def       the settings of single groups (ConfigResource GROUP)
 client_metrics_config_def  the settings of subscriptions to client metrics (ConfigResource CLIENT_METRICS)
 group_settings         the broker settings of groups and their offsets, and the limits between them
-balance_settings       the broker settings by which a cluster balances itself
+balance_settings       the broker settings of the automatic balance of a cluster
 metrics_settings       the broker settings of metrics for Prometheus and of clients' metrics
 rest_settings          the broker settings of the REST API and of probes, and the addresses in them
 failed_login_settings  the broker settings of failed logins: a limit for each address
