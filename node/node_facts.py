@@ -81,7 +81,7 @@ class NodeFacts:
 
     @property
     def cluster_id(self) -> str:
-        """The id of the cluster as Kafka writes it; that of zeros until the node knows it."""
+        """The id of the cluster as Kafka writes it; that of 16 zero bytes until the node knows it."""
         return uuid_to_text(self._node.state.cluster_id)
 
     @property

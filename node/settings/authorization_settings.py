@@ -73,7 +73,7 @@ def unjudged_acls_sentence(count: int) -> str:
 
 
 def authorizer_settings(values: Mapping[str, ConfigValue]) -> AuthorizerSettings | None:
-    """Return the rules of the authorizer beside the ACLs; None if there is no authorizer."""
+    """Return the super users and the default of the authorizer; None if there is no authorizer."""
     if not values[AUTHORIZER_CLASS]:
         return None
     return AuthorizerSettings(

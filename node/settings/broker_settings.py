@@ -467,7 +467,7 @@ BROKER_CONFIG_DEF: Final = ConfigDef(
 
 
 def check_log_settings(values: Mapping[str, ConfigValue]) -> None:
-    """Raise INVALID_CONFIG if settings of the logs contradict each other, as Apache Kafka does."""
+    """Raise INVALID_CONFIG, as Apache Kafka does, if settings of the logs contradict each other."""
     check_compaction_lags(topic_defaults(values))
     if topic_defaults(values)["retention.ms"] == 0:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "log.retention.ms must be -1 (no limit) or at least 1.")

@@ -48,7 +48,7 @@ def quorum_role(node_id: int, typed: Typed, listeners: Sequence[Listener]) -> Qu
             "a voter of a quorum of several nodes needs a controller listener in listeners.",
         )
     if listeners and typed["cluster_secret"] is None:
-        # A connection to it could come from any process.
+        # Without the secret, any process could pose as a node there.
         warning = (
             "Controller listeners are not opened, because cluster.secret is not set; a "
             "single node needs neither."
