@@ -62,8 +62,7 @@ SHARE_COORDINATOR_SETTINGS: Final = (
         "share.coordinator.write.timeout.ms",
         INT,
         5_000,
-        "How long a change of the state of a share-partition waits for the replicas of "
-        "__share_group_state.",
+        "How long a change of the state of a share-partition waits for the replicas of __share_group_state.",
         at_least(1),
         importance=HIGH,
     ),

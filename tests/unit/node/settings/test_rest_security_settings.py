@@ -59,7 +59,7 @@ def test_https_needs_a_keystore() -> None:
 
 
 def test_settings_of_tls_without_an_https_address_stop_the_start() -> None:
-    assert "no address with https" in refusal(ottla_rest_ssl_client_auth="required")
+    assert "no https address" in refusal(ottla_rest_ssl_client_auth="required")
     # If the API is turned off, its settings may stay.
     assert config({"ottla.rest.listeners": "", "ottla.rest.ssl.client.auth": "required"})
 
