@@ -2,7 +2,7 @@
 
 The map, bottom-up; a module imports only from lines above its own (a folder's line stands for its modules):
 
-clock          what time it is
+clock          the wall clock of the process
 loggers        the loggers of the process and their levels
 handing_over   how work is handed to a thread, a task, or another node
 memory         how much memory a node may have, and what takes it
@@ -23,10 +23,10 @@ log_care       the care of the logs that no request asks for: flushes, compactio
 metadata       the metadata of the cluster on this node, and this broker's place in it
 coordinators   the coordinators of groups, transactions and share groups on this node
 share          partitions as share groups read them: what is held by whom, and what is done with
-node_state     the few facts about a node that change while it runs
+node_state     the state of a node that all of its parts share
 services       the finished parts of a node, as handlers, metrics and the REST API use them
-node_view      a node as probes, metrics and the REST API see it
-node_facts     what only the process of a node knows, asked across threads
+node_view      the parts of a node that exist so far, for probes, metrics and the REST API
+node_facts     reads the state of a node for the REST API, across threads
 kafka_api      one handler per API, and the dispatch from frames to them
 client         what programs ask of a cluster: the command line, and the REST API
 console        the files of the web console

@@ -1,13 +1,13 @@
-"""The broker: one node, with all of its parts; the order in which it starts, and how it stops.
+"""The broker: one node with all its parts, the order in which they start, and how they stop.
 
-Start: sockets are bound; a voter is found who tells of the metadata, if there is one; log directories are
-locked and claimed for a cluster; the metadata log is read; peers are let in, clients not yet. The broker
-registers, which also proves that its metadata have caught up; its logs are opened while heartbeats keep its
-registration alive; it is unfenced; what the metadata say is applied to its partitions; and only then are
-clients served.
+Start: the node binds its sockets and looks for a voter that knows the metadata. It locks its log directories,
+claims them for the cluster, and replays the metadata log. Peers may connect now, clients not yet. The broker
+registers, which also proves that its metadata has caught up, and opens its logs while heartbeats renew its
+session. Once it is unfenced, it applies the metadata to its partitions, and only then serves clients.
 
-Stop: others take over what this node leads, nobody new is let in, what waits is answered, logs are flushed
-and closed with the mark of a clean shutdown. A part that fails ends the node.
+Stop: other brokers take over the partitions that this node leads. New connections are rejected, waiting
+requests are answered, and the logs are flushed and closed with the marker of a clean shutdown. A part that
+fails ends the node.
 """
 
 import asyncio
@@ -55,16 +55,17 @@ from ottla.node.start.sockets import (
 )
 from ottla.node.start.world import World
 
-# A node that waits for a quorum, or reads its logs again, tells so by its REST API meanwhile.
+# If the start takes longer, the REST API starts first: it reports that the node waits for a quorum, or
+# recovers its logs.
 REST_PATIENCE_S: Final = 2.0
-STILL_STARTING_S: Final = 10.0  # how often a node that starts says what it waits for
-STOP_GRACE_SECONDS: Final = 5.0  # for answers that are still in the sockets when the node stops
+STILL_STARTING_S: Final = 10.0  # between the log lines that say what a starting node waits for
+STOP_GRACE_SECONDS: Final = 5.0  # for responses that are still in the sockets when the node stops
 
 log = logging.getLogger(__name__)
 
 
 class Broker:
-    """One node. `start`, use, `stop`; all three in the same task, which owns the node's tasks."""
+    """One node. Call `start` and `stop` in the same task: it owns the node's tasks."""
 
     def __init__(self, config: BrokerConfig, world: World | None = None) -> None:
         self.base = base = make_foundation(config, World() if world is None else world)
@@ -74,12 +75,12 @@ class Broker:
         )
         self.rest = RestServer(self.view, base.memory, base.memory_uses, base.world.rest_loop)
         self.probes = ProbeServer(self.view, NodePulse(base.state), base.world.rest_loop)
-        self._is_hurried = False  # it ends without waiting for others to take over
+        self._is_hurried = False  # it stops without waiting until others have taken over
         self._reminder: asyncio.TimerHandle | None = None
 
     @property
     def config(self) -> BrokerConfig:
-        """The settings that are valid now."""
+        """The current settings."""
         return self.base.config
 
     @property
@@ -89,21 +90,22 @@ class Broker:
 
     @property
     def services(self) -> Services:
-        """The parts that serve clients; ask only once the logs are open."""
+        """The parts that serve clients; read them only once the logs are open."""
         return self.view.services
 
     # ---- start -----------------------------------------------------------------------------------
 
     async def start(self, *, when_loaded: Callable[[], None] = lambda: None) -> None:
-        """Serve; returns when clients are let in.
+        """Start the node, and return once clients may connect.
 
-        `when_loaded` is called when most of what stays in memory is there and nobody waits for this node yet.
+        `when_loaded` is called when most long-lived objects exist, and before leaders wait for this node to
+        acknowledge records.
 
-        KafkaError with one sentence if the configuration or a log directory forbids it, OSError if an
-        address is taken.
+        Raises KafkaError with one sentence if the configuration or a log directory forbids the start, and
+        OSError if an address is in use.
         """
         base, loop = self.base, asyncio.get_running_loop()
-        refuse_to_open(base.config, base.log_manager.disk)  # before anybody can connect
+        refuse_to_open(base.config, base.log_manager.disk)  # before any client can connect
         base.state.contact.begin(loop.time(), base.world.clock.now_ms())
         for warning in (*base.config.warnings, *open_way_warnings(base.config)):
             log.warning("%s", warning)
@@ -115,7 +117,7 @@ class Broker:
             self.view.judges_tokens(await rest_token_verifier(base))
             self.rest.bind()
             self.probes.bind()
-        except BaseException:  # a port that is taken, or the start is given up
+        except BaseException:  # a port is in use, or the start is cancelled
             stop_accepting(self.listeners)
             self.rest.close_sockets()
             raise
@@ -132,11 +134,11 @@ class Broker:
             self._stop_reminding()
         base.state.is_serving = base.state.has_started = True
         self.rest.start()
-        if self.rest.addresses:  # charts are asked for by REST
+        if self.rest.addresses:  # only the REST API shows charts
             base.tasks.start(keep_history(self.services))
 
     async def _start_parts(self, gathered: GatheredAnswers, when_loaded: Callable[[], None]) -> None:
-        """From bound sockets to served clients."""
+        """Start all parts in their order, once the sockets are bound, until clients are served."""
         base, tasks = self.base, self.base.tasks
         await in_thread_to_the_end(partial(open_audit_log, base))
         found = await find_quorum(base)
@@ -153,10 +155,10 @@ class Broker:
         await in_thread_to_the_end(partial(load_logs, base, quorum.image))
         services = make_services(base, quorum, replicas, self.listeners)
         self.view.serves_clients(services)
-        # From here on leaders wait for what this node acknowledges: what holds up the loop comes before.
+        # Slow work on the loop comes first: once the node is unfenced, leaders wait for its acknowledgements.
         base.dispatcher.load(services)
         when_loaded()
-        # Nobody is let in yet, so it may call itself ready before its partitions are told to lead.
+        # No client is served yet, so the broker may report that it is ready before its partitions lead.
         quorum.lifecycle.logs_are_open()
         await quorum.lifecycle.until_unfenced()
         self._follow_metadata(config, quorum, replicas, services)
@@ -180,7 +182,7 @@ class Broker:
         base.dispatcher.serve_clients()
 
     async def _register(self, opened: OpenQuorum) -> QuorumServices:
-        """From an open quorum to a registered broker, which serves peers."""
+        """Join the open quorum, serve peers, and register the broker."""
         base, tasks = self.base, self.base.tasks
         base.addresses.ask(opened.quorum)
         quorum = make_metadata(base, opened, self.listeners)
@@ -189,7 +191,7 @@ class Broker:
         tasks.start_lasting(run_metadata(base.config, quorum.metadata))
         if opened.asks_to_join:
             tasks.start(join_quorum(base, quorum.metadata))
-        # Peers need what this node knows before it serves clients, and it needs them to start.
+        # Peers need this node's metadata before it serves clients, and it needs theirs to start.
         for listener in listeners_for_nodes(base.config, self.listeners):
             await listener.start()
         await quorum.lifecycle.register()
@@ -200,7 +202,7 @@ class Broker:
     def _follow_metadata(
         self, config: BrokerConfig, quorum: QuorumServices, replicas: ReplicaManager, services: Services
     ) -> None:
-        """Have partitions, settings and coordinators be what the metadata say, now and from now on."""
+        """Apply the metadata to partitions, settings and coordinators, now and at each change."""
         base = self.base
 
         def tell_others(image: MetadataImage, changes: MetadataChanges) -> None:
@@ -224,10 +226,10 @@ class Broker:
         quorum.metadata.add_listener(publish)
 
     def _remind(self) -> None:
-        """Log why the node does not serve yet, again and again."""
+        """Log why the node does not serve clients yet, and repeat that until it does."""
         if self._reminder is not None:
             problem = problem_of(state_of(self.view), has_caught_up=False)
-            log.warning("%s%s", STILL_STARTING, problem or "Its listeners open.")
+            log.warning("%s%s", STILL_STARTING, problem or "It is opening its listeners.")
         self._reminder = asyncio.get_running_loop().call_later(STILL_STARTING_S, self._remind)
 
     def _stop_reminding(self) -> None:
@@ -235,7 +237,7 @@ class Broker:
             self._reminder.cancel()
 
     async def _abandon_start(self, error: BaseException) -> None:
-        """Raises what a part failed with, where that is why the start was given up."""
+        """Release what the start has opened. If a part failed and so cancelled the start, raise its error."""
         for listener in self.listeners:
             listener.stop_accepting()
             listener.abort_connections()
@@ -255,16 +257,16 @@ class Broker:
             await self.probes.stop()
 
     async def _close_audit(self) -> None:
-        """Have what the audit log has left written, unless nobody goes on with this coroutine."""
+        """Write the rest of the audit log, unless this coroutine was closed and cannot wait any more."""
         if not isinstance(sys.exception(), GeneratorExit):
             await asyncio.to_thread(self.base.audit.close)
 
     # ---- stop ------------------------------------------------------------------------------------
 
     async def stop(self, *, hands_over: bool = True) -> None:
-        """Answer what waits, flush and close the logs, leave the mark of a clean shutdown.
+        """Answer waiting requests, flush and close the logs, and leave the marker of a clean shutdown.
 
-        Not to hand over what it leads is for the end of a whole cluster, where nobody is left to take it.
+        `hands_over` is false when a whole cluster stops, and no broker is left to take over partitions.
         Raises the error of a part whose failure ended the node.
         """
         base, quorum = self.base, self.quorum_services
@@ -300,9 +302,9 @@ class Broker:
             raise failure
 
     async def hand_over(self) -> None:
-        """Have others lead what this node leads while it still serves, so that no request fails.
+        """Let other brokers take over the partitions that this node leads while it still serves.
 
-        It leads nothing more then; what is left to do with it is to stop it.
+        So no request fails. Afterwards the node leads no partition, and should be stopped.
         """
         quorum, config = self.quorum_services, self.config
         assert quorum is not None, "the node has not started yet"
@@ -314,11 +316,11 @@ class Broker:
                 quorum.quorum.hand_over()
 
     def hurry(self) -> None:
-        """Have the node end without waiting for others to take over what it leads."""
+        """Make the node stop without waiting until others have taken over the partitions that it leads."""
         self._is_hurried = True
 
     async def _close_connections(self) -> None:
-        await asyncio.sleep(0)  # The answers to those that waited are written by their callbacks.
+        await asyncio.sleep(0)  # Callbacks write the responses to the requests that waited.
         for listener in self.listeners:
             listener.close_connections()
         deadline = asyncio.get_running_loop().time() + STOP_GRACE_SECONDS
@@ -330,7 +332,7 @@ class Broker:
             await asyncio.sleep(0.01)
 
     async def abandon(self) -> None:
-        """End as a kill would: nothing is handed over, flushed or marked, and peers see connections break."""
+        """End as if killed: nothing is handed over, flushed or marked, and connections are aborted."""
         self.base.state.is_serving = False
         for listener in self.listeners:
             listener.stop_accepting()

@@ -1,18 +1,18 @@
-"""The wall clock of the process: the one place of `node` that asks what time it is.
+"""The wall clock of the process; no other module of `node` reads it.
 
-Everything below takes the time as an argument, so that a test or a simulation can hand in its own.
+All modules below take the time as an argument, so that a test or a simulation can pass its own.
 """
 
 import time
 from time import monotonic as monotonic_s
-from time import thread_time as thread_cpu_s  # of the thread that asks
+from time import thread_time as thread_cpu_s  # of the calling thread
 from typing import Protocol
 
 __all__ = ["Clock", "ManualClock", "SystemClock", "monotonic_s", "thread_cpu_s"]
 
 
 class Clock(Protocol):
-    """Gives the time in milliseconds since 1970 (UTC), as it stands in records and metadata."""
+    """A source of the time in milliseconds since 1970 (UTC), the unit of records and metadata."""
 
     def now_ms(self) -> int: ...
 
@@ -27,7 +27,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when it is told to; for tests."""
+    """A clock for tests, which moves only by `advance`."""
 
     __slots__ = ("_now_ms",)
 

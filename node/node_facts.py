@@ -1,7 +1,7 @@
-"""What only this process knows: asked on the loop of the node, from the thread of the REST API.
+"""Reads the state of the node for the REST API, whose thread is not the thread of the node's loop.
 
-A question is a function of the `NodeView`; it runs between two turns of the node's loop, so it must be short,
-and it gives back something that nobody changes afterwards.
+A question is a function of the `NodeView` that runs on the node's loop. It must be short, since it delays the
+loop, and its result must not change afterwards.
 """
 
 import asyncio
@@ -33,13 +33,13 @@ from ottla.node.settings.rest_security_settings import REST
 from ottla.node.wire.messages.act_for import ActForResponse
 from ottla.node.wire.peer_api import PeerApi
 
-ANSWER_TIMEOUT_S: Final = 2.0  # a loop that is held up for longer is what an operator wants to hear of
+ANSWER_TIMEOUT_S: Final = 2.0  # an operator should know of a loop that is blocked for longer
 
 T = TypeVar("T")
 
 
 class Connect(Protocol):
-    """Makes a connection to a node."""
+    """A function that connects to a node."""
 
     def __call__(
         self, host: str, port: int, *, client_id: str, timeout_s: float
@@ -47,7 +47,7 @@ class Connect(Protocol):
 
 
 class NodeFacts:
-    """The door from the REST API to the node in whose process it runs."""
+    """The access of the REST API to the node in whose process it runs."""
 
     def __init__(
         self,
@@ -55,24 +55,24 @@ class NodeFacts:
         node_loop: asyncio.AbstractEventLoop,
         rest_work: Callable[[], Sequence[RestWork]] = tuple,
     ) -> None:
-        self.rest_work = rest_work  # of the REST API, by kind; may be asked in any thread
+        self.rest_work = rest_work  # of the REST API, by kind; may be called in any thread
         self._node = node
         self._node_loop = node_loop
         self._kept: dict[Callable[..., Any], Any] = {}
 
     @property
     def config(self) -> BrokerConfig:
-        """The settings that are valid now."""
+        """The current settings."""
         return self._node.config
 
     @property
     def state(self) -> NodeState:
-        """The few facts that change, which may be read in any thread."""
+        """The few facts that change; may be read in any thread."""
         return self._node.state
 
     @property
     def services(self) -> Services:
-        """For plain reads of single values (numbers, immutable objects), which need no question."""
+        """The parts that serve clients; without `ask`, read only numbers and immutable objects."""
         return self._node.services
 
     @property
@@ -81,42 +81,42 @@ class NodeFacts:
 
     @property
     def cluster_id(self) -> str:
-        """As Kafka writes it; zeros until the node knows."""
+        """The id of the cluster as Kafka writes it; that of 16 zero bytes until the node knows it."""
         return uuid_to_text(self._node.state.cluster_id)
 
     @property
     def is_serving(self) -> bool:
-        """Whether clients of Kafka are let in: not while the node starts or stops."""
+        """True while Kafka clients may connect: not while the node starts or stops."""
         return self._node.state.is_serving
 
     @property
     def cut_off_since_ms(self) -> int | None:
-        """Since when the node has no contact to a leader of the quorum, if it is cut off; else None.
+        """The time (ms) of the last contact to a leader of the quorum if this node is cut off, else None.
 
-        Told even when the node's loop hangs: the clock of all loops of a process is the same.
+        It is right even if the node's loop hangs, because all loops of a process have the same clock.
         """
         return self._node.state.cut_off_since_ms
 
     @property
     def has_started(self) -> bool:
-        """Whether it served once. A node that stops may still be asked: others answer."""
+        """True once the node has served clients; also while it stops, when the other brokers still answer."""
         return self._node.state.has_started
 
     def rest_tls(self) -> ServerTls:
-        """Return the TLS of the REST API as of now; ask only where it has any."""
+        """Return the current TLS of the REST API; call this only if it has an https address."""
         return self._node.listener_tls.current(REST)
 
     def keep(self, kind: "Callable[[NodeFacts], T]") -> T:
-        """One of that class for this node, which routes keep between requests; of the API's thread alone."""
+        """Return the one object of this class for this node, made on first use; only in the API's thread."""
         found: T | None = self._kept.get(kind)
         if found is None:
             found = self._kept[kind] = kind(self)
         return found
 
     def bootstrap(self) -> list[tuple[str, int]]:
-        """Where a client of Kafka finds the cluster: this node first, the others after.
+        """Return the addresses of the cluster for a Kafka client: this broker's first, then the others'.
 
-        BROKER_NOT_AVAILABLE from a node that is only a controller and knows none.
+        Raise BROKER_NOT_AVAILABLE if this node is only a controller and knows no broker.
         """
         node = self._node
         own = next(one for one in node.listeners if one.name == node.config.inter_broker_listener_name)
@@ -126,12 +126,12 @@ class NodeFacts:
         if not found:
             raise KafkaError(
                 ErrorCode.BROKER_NOT_AVAILABLE,
-                "This node is only a controller, and it knows no broker to ask.",
+                "This node is only a controller and knows no broker.",
             )
         return list(found)
 
     def _other_brokers(self) -> dict[tuple[str, int], Endpoint]:
-        """Return where the other brokers serve nodes, by address, as far as clients are served here."""
+        """Return the other brokers' endpoints for nodes, by address; none until clients are served here."""
         node = self._node
         if not node.state.is_serving:
             return {}
@@ -145,7 +145,7 @@ class NodeFacts:
 
     @property
     def false_credentials(self) -> FalseCredentials:
-        """The credentials by which passwords of users that do not exist are judged; for any thread."""
+        """The credentials that passwords of unknown users are compared with; for any thread."""
         return self._node.rest.false_credentials
 
     @property
@@ -155,33 +155,33 @@ class NodeFacts:
 
     @property
     def logins(self) -> LoginCounts:
-        """The counts of logins to the REST API, which its thread adds to."""
+        """The counts of logins to the REST API; its thread increases them."""
         return self._node.rest.logins
 
     def login_counts(self) -> Mapping[str, int] | None:
-        """Return the counts of logins to the REST API by name; None where nobody logs in there."""
+        """Return the counts of logins to the REST API by name; None if it has no logins."""
         return self.logins.by_name() if self.config.rest_logins.methods else None
 
     def tell_failed_login(self, user: str, address: str, mechanism: str, reason: str) -> None:
-        """Tell of a login to the REST API that failed; `user` is whom the client claims to be."""
+        """Report a failed login to the REST API; `user` is the name that the client gave."""
         self._node.rest.on_failed_login(user, address, REST, mechanism, reason)
 
     @property
     def failed_login_delay_s(self) -> float:
-        """Return the seconds for which the answer to a failed login is held back at least."""
+        """The minimum delay of the response to a failed login, in seconds."""
         return self.config.connection_failed_authentication_delay_ms / 1000
 
     @property
     def verify_token(self) -> Callable[[str], VerifiedToken] | None:
-        """Return the verifier of access tokens, for any thread; None where the REST API takes none."""
+        """The verifier of access tokens, for any thread; None if the REST API accepts none."""
         return self._node.verify_token
 
     def unique(self, count: int) -> bytes:
-        """Return so many bytes that nobody can guess."""
+        """Return `count` unpredictable bytes."""
         return self._node.rest.unique(count)
 
     async def allows(self, caller: Caller, operation: AclOperation) -> bool:
-        """Return whether a caller has this right on the cluster."""
+        """Return True if the caller has this right on the cluster."""
         if self.config.authorizer is None:
             return True
         return await self.ask(
@@ -190,7 +190,7 @@ class NodeFacts:
 
     @property
     def dial_tls(self) -> ssl.SSLContext | None:
-        """Return the TLS with which nodes reach each other; None where they do so without."""
+        """The TLS of connections between nodes; None if they have none."""
         node = self._node
         name = node.config.inter_broker_listener_name
         if name not in node.config.listener_security:
@@ -198,7 +198,7 @@ class NodeFacts:
         return node.listener_tls.dialling(name).context
 
     def connect_for(self, caller: Caller) -> Connect:
-        """Return what connects to nodes so that all that is asked has the rights of this caller."""
+        """Return a function that connects to nodes, and gives each connection the rights of this caller."""
 
         async def connect(host: str, port: int, *, client_id: str, timeout_s: float) -> PeerClient:
             client = await self._connect(host, port, client_id=client_id, timeout_s=timeout_s)
@@ -223,16 +223,16 @@ class NodeFacts:
             raise act_for.refusal(answer)
 
     async def _connect(self, host: str, port: int, *, client_id: str, timeout_s: float) -> PeerClient:
-        """Return a connection to the listener by which nodes reach each other, of this node or another.
+        """Return a connection to the listener for nodes of this node or another.
 
-        As `PeerClient.connect`; NETWORK_EXCEPTION too if the certificate is that of no node.
+        Raises as `PeerClient.connect`, and NETWORK_EXCEPTION if the certificate belongs to no node.
         """
         node = self._node
         tls: DialTls | None = None
         name, login = node.config.inter_broker_listener_name, node.rest.login()
         has_tls = name in node.config.listener_security
         if not node.config.is_broker and (broker := self._other_brokers().get((host, port))):
-            # A controller has no listener like that of the brokers, and dials them as it dials controllers.
+            # A controller lacks settings for the brokers' listener: it dials them by those for controllers.
             has_tls = has_tls and broker.security_protocol in (SSL, SASL_SSL)
             login = login if broker.security_protocol in (SASL_PLAINTEXT, SASL_SSL) else None
         if has_tls:
@@ -246,7 +246,7 @@ class NodeFacts:
             if not any(is_named(names, node_id, hosts) for node_id in node_ids):
                 raise KafkaError(
                     ErrorCode.NETWORK_EXCEPTION,
-                    f"the certificate at {host}:{port} was issued for no node of the cluster",
+                    f"the certificate at {host}:{port} was not issued for a node of the cluster",
                 )
 
         client = await PeerClient.connect(
@@ -262,13 +262,16 @@ class NodeFacts:
         return client
 
     async def run(self, work: "Callable[[NodeView], Awaitable[T]]", *, timeout_s: float) -> T:
-        """The same for what has to wait: a task of the node, which nobody waits for any longer than this."""
+        """Run work that has to wait as a task of the node, and return its result.
+
+        REQUEST_TIMED_OUT after `timeout_s`; the task then continues.
+        """
         done: concurrent.futures.Future[T] = concurrent.futures.Future()
 
         async def tell(node: NodeView) -> None:
             try:
                 result = await work(node)
-            except Exception as error:  # it is raised where it was asked for; the node goes on
+            except Exception as error:  # raised in the caller; the node goes on
                 done.set_exception(error)
             else:
                 done.set_result(result)
@@ -283,7 +286,7 @@ class NodeFacts:
             ) from None
 
     async def ask(self, question: "Callable[[NodeView], T]", *, timeout_s: float = ANSWER_TIMEOUT_S) -> T:
-        """The answer of the node's loop; REQUEST_TIMED_OUT when it gives none, or has ended."""
+        """Run a function on the node's loop, and return its result; REQUEST_TIMED_OUT if it gives none."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         own_loop = asyncio.get_running_loop()
 
@@ -300,11 +303,11 @@ class NodeFacts:
             failure: Exception | None = None
             try:
                 result = question(self._node)
-            except Exception as error:  # it is raised where the question was asked
+            except Exception as error:  # raised in the caller
                 failure = error
             try:
                 own_loop.call_soon_threadsafe(tell, result, failure)
-            except RuntimeError:  # The REST API has ended meanwhile.
+            except RuntimeError:  # the REST API has ended meanwhile
                 return
 
         try:

@@ -1,4 +1,4 @@
-"""What every part of a node may know of the node as a whole: its settings now, and what it may do."""
+"""The state that all parts of a node share: its current settings, and what it may do."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from ottla.node.settings.config import BrokerConfig
 
 
 class NodeState:
-    """The few facts about a node that change while it runs; the broker writes them, on its loop."""
+    """The few facts about a node that change while it runs; the broker writes them on its loop."""
 
     __slots__ = (
         "cluster_id",
@@ -22,12 +22,13 @@ class NodeState:
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
-        self.cluster_id = ZERO_UUID  # until the log directories or a voter have told it
+        self.cluster_id = ZERO_UUID  # until it is read from the log directories or received from a voter
         self.contact = QuorumContact(config.broker_session_timeout_ms / 1000)
-        self.is_cut_off = False  # others may lead by now what this node believes to lead
-        self.is_serving = False  # clients are let in
-        self.has_started = False  # they were, once
-        # It was in sync with all it holds since it started; whichever probe sees it writes it, in any thread.
+        self.is_cut_off = False  # others may already lead partitions that this node believes it leads
+        self.is_serving = False  # clients may connect
+        self.has_started = False  # it has served clients at least once
+        # All its replicas have been in sync at once since it started. The first probe that sees this sets it,
+        # in any thread.
         self.has_caught_up = False
 
     @property

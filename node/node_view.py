@@ -1,4 +1,4 @@
-"""A node as probes, metrics and the REST API see it while it starts, serves and stops."""
+"""The view that probes, metrics and the REST API have of a node while it starts, serves and stops."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,21 +20,21 @@ from ottla.node.settings.config import BrokerConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestDoors:
-    """The parts of a node by which its REST API knows its clients and acts for them."""
+    """The parts of a node with which its REST API authenticates clients and acts on their behalf."""
 
     acting: ActingSecrets
-    access_of: Callable[[str, str], Access]  # the rights of a principal from an address; for the loop
+    access_of: Callable[[str, str], Access]  # the rights of a principal from an address; on the loop
     failed_logins: FailedLogins  # of all listeners
     false_credentials: FalseCredentials  # of users that do not exist
-    logins: LoginCounts = field(default_factory=LoginCounts)  # to the REST API; its thread alone changes it
-    # Told each login that failed, in the thread of the API: user, address, listener, mechanism and reason.
+    logins: LoginCounts = field(default_factory=LoginCounts)  # to the REST API; only its thread changes them
+    # Called for each failed login, in the thread of the API: user, address, listener, mechanism and reason.
     on_failed_login: Callable[[str, str, str, str, str], object] = lambda *told: None
-    unique: Callable[[int], bytes]  # n bytes that nobody can guess
-    login: Callable[[], SaslLogin | None] = lambda: None  # of this node at others; None where nobody logs in
+    unique: Callable[[int], bytes]  # returns n unpredictable bytes
+    login: Callable[[], SaslLogin | None] = lambda: None  # of this node at other nodes; None without logins
 
 
 class NodeView:
-    """Holds the parts of a node that are there already; read on the node's loop."""
+    """The parts of a node that have been made so far; read on the node's loop."""
 
     def __init__(
         self,
@@ -50,33 +50,33 @@ class NodeView:
         self.listener_tls = listener_tls
         self.start_task = start_task
         self.listeners = listeners
-        self.quorum_services: QuorumServices | None = None  # None while it looks for the metadata quorum
+        self.quorum_services: QuorumServices | None = None  # None until the metadata quorum is found
         self._services: Services | None = None
 
     @property
     def config(self) -> BrokerConfig:
-        """The settings that are valid now."""
+        """The current settings."""
         return self.state.config
 
     @property
     def has_services(self) -> bool:
-        """Return whether the node has come so far that it has `services`."""
+        """True once the logs are open, so that there are `services`."""
         return self._services is not None
 
     @property
     def services(self) -> Services:
-        """What a node has whose logs are open: ask only then."""
+        """The parts that serve clients; read them only if `has_services`."""
         assert self._services is not None, "the logs of the node are not open yet"
         return self._services
 
     def judges_tokens(self, verify: Callable[[str], VerifiedToken] | None) -> None:
-        """Have the REST API take access tokens that `verify` accepts, in any thread; None: it takes none."""
+        """Make the REST API accept the tokens that `verify` accepts, in any thread; none if it is None."""
         self.verify_token = verify
 
     def serves_peers(self, services: QuorumServices) -> None:
-        """Show the metadata from now on."""
+        """Show the metadata and the other parts that serve peers."""
         self.quorum_services = services
 
     def serves_clients(self, services: Services) -> None:
-        """Show everything from now on."""
+        """Show all parts, those that serve clients too."""
         self._services = services

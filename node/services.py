@@ -1,8 +1,8 @@
 """The finished parts of a node, as request handlers, metrics and the REST API use them.
 
 A node serves its peers before it serves clients: they need its metadata to start, as it needs theirs. So
-there are two records, and a handler names the one that it needs: `QuorumServices` is there first, `Services`
-once the logs are open and the coordinators are made.
+there are two records, and a handler takes the one that it needs: `QuorumServices` is made first, `Services`
+once the logs are open and the coordinators exist.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -63,14 +63,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumServices:
-    """What a node has for its peers before it serves clients: its metadata, and its place in the cluster."""
+    """The parts that serve peers, before clients are served: metadata and membership in the cluster."""
 
     state: NodeState
     served_apis: Mapping[ApiKey, tuple[int, int]]
     supported_features: Mapping[str, tuple[int, int]]
     quorum: Quorum
     metadata: MetadataRuntime
-    metadata_feed: MetadataFeed | None  # of a voter, for nodes that are none
+    metadata_feed: MetadataFeed | None  # of a voter, for the observers
     lifecycle: BrokerLifecycle | ControllerLifecycle
     assignments: AssignmentsManager
     producer_ids: ProducerIds
@@ -78,26 +78,26 @@ class QuorumServices:
 
     @property
     def config(self) -> BrokerConfig:
-        """The settings that are valid now."""
+        """The current settings."""
         return self.state.config
 
     @property
     def image(self) -> MetadataImage:
-        """The metadata as this node knows them now."""
+        """The latest metadata that this node knows."""
         return self.metadata.image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What a node has for its clients."""
+    """The parts that serve clients."""
 
     state: NodeState
     clock: Clock
-    unique: Callable[[int], bytes]  # n bytes that nobody can guess
+    unique: Callable[[int], bytes]  # returns n unpredictable bytes
     in_thread: InThread
     start_task: StartTask
     memory_uses: MemoryUses
-    memory_max_bytes: int  # that the process may have
+    memory_max_bytes: int  # of the whole process
     quorum: Quorum
     metadata: MetadataRuntime
     elections: ElectionCounters
@@ -112,9 +112,9 @@ class Services:
     receive_memory: ReceiveMemory
     unsent: UnsentAnswers
     batch_pool: FairPool  # opens batches of clients
-    time_pool: FairPool  # looks for offsets by time
-    pattern_pool: FairPool  # matches ids with expressions
-    opened_batches: OpenedBatches  # that wait for their append
+    time_pool: FairPool  # finds offsets by time
+    pattern_pool: FairPool  # matches ids against expressions
+    opened_batches: OpenedBatches  # that are to be appended
     log_manager: LogManager
     maintenance: LogMaintenance
     replica_manager: ReplicaManager
@@ -136,12 +136,12 @@ class Services:
 
     @property
     def config(self) -> BrokerConfig:
-        """The settings that are valid now."""
+        """The current settings."""
         return self.state.config
 
     @property
     def is_cut_off(self) -> bool:
-        """Return whether others may lead by now what this node believes to lead."""
+        """True if others may already lead partitions that this node believes it leads."""
         return self.state.is_cut_off
 
     @property
@@ -151,27 +151,27 @@ class Services:
 
     @property
     def quorum_leader_id(self) -> int:
-        """The node that leads the metadata quorum as far as this one can know, else -1."""
+        """The leader of the metadata quorum, or -1 if there is none or this node is cut off."""
         return self.metadata.controller_id if self.cut_off_since_ms is None else -1
 
     @property
     def serves_consumer_groups(self) -> bool:
-        """Return whether groups may speak the consumer protocol (KIP-848)."""
+        """True if groups may use the consumer protocol (KIP-848)."""
         is_enabled = CONSUMER in self.config.group_coordinator_rebalance_protocols
         return is_enabled and self.metadata.image.group_version >= 1
 
     @property
     def serves_share_groups(self) -> bool:
-        """Return whether there may be share groups (KIP-932)."""
+        """True if there may be share groups (KIP-932)."""
         return self.metadata.image.share_version >= 1
 
     @property
     def has_authorizer(self) -> bool:
-        """Return whether there is an authorizer."""
+        """True if there is an authorizer."""
         return self.config.authorizer is not None
 
     def close(self) -> None:
-        """Answer what waits, and take nothing more."""
+        """Answer the waiting requests, and accept no more work."""
         self.groups.close()
         self.shares.close()
         self.share_persister.close()
@@ -185,7 +185,7 @@ class Services:
         self.replica_manager.answer_waiting()
 
     def tell_coordinators(self, image: MetadataImage, changes: MetadataChanges) -> None:
-        """Have the coordinators, and subscriptions to client metrics, follow a change of the metadata."""
+        """Apply a change of the metadata to the coordinators and to subscriptions to client metrics."""
         self.groups.refresh()
         self.share_states.refresh()
         self.share_persister.refresh()
@@ -204,7 +204,7 @@ class Services:
             self.groups.change_topics(changed)
 
     def endpoint_of(self, broker_id: int, connection: ConnectionInfo) -> Endpoint | None:
-        """Return where the client of this connection reaches a node; None if it cannot."""
+        """Return the endpoint at which the client of this connection reaches a node; None if it cannot."""
         config = self.config
         if broker_id == config.node_id:
             return advertised_endpoint(config, connection)
@@ -215,7 +215,7 @@ class Services:
 
 
 def advertised_endpoint(config: BrokerConfig, connection: ConnectionInfo) -> Endpoint:
-    """Return where a client reaches this node: as its listener advertises, else as it did."""
+    """Return the endpoint of this node for a client: the advertised one, else the one it connected to."""
     for one in config.advertised_listeners:
         if one.name == connection.listener_name:
             return Endpoint(one.host, one.port, one.security_protocol_id)

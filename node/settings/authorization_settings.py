@@ -1,4 +1,4 @@
-"""The broker settings of the authorizer, and what they come to."""
+"""The broker settings of the authorizer, and the parsed result."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,13 +8,13 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.metadata_raft.acl_set import AuthorizerSettings, super_users
 from ottla.node.settings.setting import BOOLEAN, HIGH, STRING, setting
 
-# The name of Kafka's authorizer, which tells a node to have one.
+# The class name of Kafka's authorizer; as a value it makes a node use its own.
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 AUTHORIZER_CLASS: Final = "authorizer.class.name"
 SUPER_USERS: Final = "super.users"
 ALLOW_EVERYONE: Final = "allow.everyone.if.no.acl.found"
-ANONYMOUS: Final = "User:ANONYMOUS"  # who has neither logged in nor shown a certificate
-# Settings that hold only where there is an authorizer.
+ANONYMOUS: Final = "User:ANONYMOUS"  # a client that has neither logged in nor shown a certificate
+# Settings that have an effect only with an authorizer.
 OF_AUTHORIZER: Final = frozenset({SUPER_USERS, ALLOW_EVERYONE})
 
 
@@ -37,9 +37,9 @@ AUTHORIZATION_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         AUTHORIZER_CLASS,
         STRING,
         "",
-        f"{STANDARD_AUTHORIZER} has clients judged by access control entries (ACLs), as kafka-acls and "
-        "`ottla acl` make them; whoever has no right is refused. Empty: every client may use all topics and "
-        "groups. Give all nodes of a cluster the same.",
+        f"With {STANDARD_AUTHORIZER}, access control lists (ACLs), which kafka-acls and "
+        "`ottla acl` create, decide what clients may do; all else is denied. If empty, every client may use "
+        "all topics and groups. Use the same value on all nodes of a cluster.",
         Validator(allowed=f"[{STANDARD_AUTHORIZER}] or empty", problem_of=_class_problem),
         importance=HIGH,
     ),
@@ -47,23 +47,23 @@ AUTHORIZATION_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         SUPER_USERS,
         STRING,
         "",
-        "Principals that may do everything, whatever ACLs say, with ; between them: "
-        "User:admin;User:CN=kafka-admin,O=Example. They make the first ACLs.",
-        Validator(allowed="principals (TYPE:NAME) with ; between them", problem_of=_super_users_problem),
+        "Principals that may do everything, whatever the ACLs are, separated by semicolons: "
+        "User:admin;User:CN=kafka-admin,O=Example. They can create the first ACLs.",
+        Validator(allowed="principals (TYPE:NAME), separated by semicolons", problem_of=_super_users_problem),
         importance=HIGH,
     ),
     setting(
         ALLOW_EVERYONE,
         BOOLEAN,
         False,
-        "Whether everybody may use a resource that has no ACLs. The first ACL of a resource, whichever "
-        "principal it names, closes it to all that no ACL allows.",
+        "If true, every client may use a resource that has no ACLs. The first ACL of a resource, for any "
+        "principal, closes it to all clients that no ACL allows.",
     ),
 )
 
 
 def unjudged_acls_sentence(count: int) -> str:
-    """Return what is wrong where the metadata hold ACLs and nobody judges by them."""
+    """Return the warning of a node without an authorizer whose metadata has this number of ACLs."""
     are = "1 ACL, which has" if count == 1 else f"{count} ACLs, which have"
     return (
         f"The metadata holds {are} no effect here, since this node has no authorizer: every client may use "
@@ -73,7 +73,7 @@ def unjudged_acls_sentence(count: int) -> str:
 
 
 def authorizer_settings(values: Mapping[str, ConfigValue]) -> AuthorizerSettings | None:
-    """Return how the authorizer judges where no ACL says so; None where there is no authorizer."""
+    """Return the super users and the default of the authorizer; None if there is no authorizer."""
     if not values[AUTHORIZER_CLASS]:
         return None
     return AuthorizerSettings(

@@ -1,4 +1,4 @@
-"""The broker settings by which a cluster balances itself."""
+"""The broker settings of the automatic balance of a cluster."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -19,7 +19,7 @@ def _problem_of_ids(value: ConfigValue) -> str | None:
 
 
 def excluded_brokers(words: Sequence[str]) -> frozenset[int]:
-    """Return the ids in a list, without words that are none."""
+    """Return the broker ids in a list, without words that are not ids."""
     return frozenset(int(word) for word in words if word.isascii() and word.isdigit() and len(word) < 11)
 
 
@@ -28,8 +28,8 @@ BALANCE_SETTINGS: Final = (
         ENABLE,
         BOOLEAN,
         False,
-        "Whether the cluster balances itself: the controller looks whether racks, disks, replicas, bytes in "
-        "and leaders are shared evenly, and moves partitions where they are not.",
+        "If true, the cluster balances itself: the controller checks if racks, disks, replicas, bytes in and "
+        "leaders are distributed evenly, and moves partitions if they are not.",
         scope=ConfigScope.CLUSTER_WIDE,
         importance=MEDIUM,
     ),
@@ -37,8 +37,8 @@ BALANCE_SETTINGS: Final = (
         REQUESTED,
         BOOLEAN,
         False,
-        "Whether the cluster balances itself once: `ottla cluster balance --execute` sets it, and the "
-        "controller takes it back when nothing is left to move.",
+        "If true, the cluster balances itself once: `ottla cluster balance --execute` sets it, and the "
+        "controller resets it when nothing is left to move.",
         scope=ConfigScope.CLUSTER_WIDE,
         importance=LOW,
     ),
@@ -46,7 +46,7 @@ BALANCE_SETTINGS: Final = (
         "ottla.balance.interval.ms",
         INT,
         60_000,
-        "How often the controller looks whether the cluster is even, in milliseconds.",
+        "How often the controller checks if the cluster is balanced, in milliseconds.",
         at_least(1_000),
         scope=ConfigScope.CLUSTER_WIDE,
         importance=LOW,
@@ -65,7 +65,7 @@ BALANCE_SETTINGS: Final = (
         "ottla.balance.concurrent.moves",
         INT,
         8,
-        "How many partitions move at a time while the cluster balances itself.",
+        "The maximum number of partitions that move at the same time while the cluster balances itself.",
         between(1, 1_000),
         scope=ConfigScope.CLUSTER_WIDE,
         importance=LOW,
@@ -74,7 +74,7 @@ BALANCE_SETTINGS: Final = (
         EXCLUDED,
         LIST,
         (),
-        "The ids of brokers that a balance empties, and to which it moves nothing.",
+        "The ids of brokers from which a balance moves everything away, and to which it moves nothing.",
         Validator(allowed="[broker ids]", problem_of=_problem_of_ids),
         scope=ConfigScope.CLUSTER_WIDE,
         importance=LOW,

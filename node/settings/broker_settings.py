@@ -3,9 +3,9 @@
 `BROKER_CONFIG_DEF` feeds the parser of `config`, DescribeConfigs and AlterConfigs. The settings of topics
 that a broker has as defaults (`log.*`) come from `ottla.logstore.log_config`.
 
-Where a default is not Kafka's: `log.dir`, so that a node and an Apache Kafka without configuration can live
-on one machine; `socket.listen.backlog.size`, because 50 refuses clients that all come back at once; `node.id`
-is 0 where none is given.
+Defaults that are not Kafka's: `log.dir`, so that a node and an Apache Kafka without configuration can run on
+one machine; `socket.listen.backlog.size`, because 50 rejects clients that all reconnect at once; `node.id`,
+which is 0 if not set.
 """
 
 import re
@@ -45,7 +45,7 @@ from ottla.node.settings.transaction_settings import TRANSACTION_SETTINGS
 
 _CLUSTER_WIDE = ConfigScope.CLUSTER_WIDE
 DEDUPE_BUFFER: Final = "log.cleaner.dedupe.buffer.size"
-MIN_DEDUPE_BUFFER_BYTES: Final = 1 << 20  # of each cleaner; Kafka wants more than that
+MIN_DEDUPE_BUFFER_BYTES: Final = 1 << 20  # for each cleaner thread; as in Kafka, it must be more than that
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
@@ -108,17 +108,16 @@ _NETWORK = (
         ADD_SCRAM,
         PASSWORD,
         None,
-        "The users with which a new cluster begins, as SCRAM-SHA-512=[name=NAME,password=PASSWORD], "
-        "separated by semicolons; set it on every node that may decide about the metadata. It does "
-        "nothing in a cluster that exists already.",
+        "The first users of a new cluster, as SCRAM-SHA-512=[name=NAME,password=PASSWORD], separated by "
+        "semicolons; set it on every initial voter. It has no effect in a cluster that exists already.",
         importance=LOW,
     ),
     setting(
         "advertised.listeners",
         LIST,
         None,
-        "The addresses that clients are told to connect to, as NAME://HOST:PORT. If empty, "
-        "clients are told the address that they connected to.",
+        "The addresses that clients are to connect to, as NAME://HOST:PORT. If empty, each client "
+        "gets the address that it has connected to.",
         importance=HIGH,
     ),
     setting(
@@ -132,7 +131,7 @@ _NETWORK = (
         "socket.request.max.bytes",
         INT,
         100 * 1024 * 1024,
-        "The largest request in bytes. A connection that sends a larger one is closed.",
+        "The maximum size of a request in bytes. A connection that sends a larger one is closed.",
         at_least(1),
         importance=HIGH,
     ),
@@ -140,7 +139,7 @@ _NETWORK = (
         "socket.listen.backlog.size",
         INT,
         512,
-        "How many connections can wait to be accepted.",
+        "The maximum number of connections that wait to be accepted.",
         at_least(1),
     ),
     setting(
@@ -170,7 +169,7 @@ _NETWORK = (
         "max.connection.creation.rate",
         INT,
         INT_MAX,
-        "The maximum number of connections that this node lets in per second; further ones wait. Set "
+        "The maximum number of connections that this node accepts per second; further ones wait. Set "
         "listener.name.NAME.max.connection.creation.rate to limit a single listener.",
         at_least(1),
         scope=_CLUSTER_WIDE,
@@ -214,7 +213,7 @@ _NETWORK = (
         "max.incremental.fetch.session.cache.slots",
         INT,
         1000,
-        "The maximum number of incremental fetch sessions kept, as far as there is memory "
+        "The maximum number of incremental fetch sessions; there are fewer if there is not enough memory "
         "for their partitions.",
         at_least(0),
     ),
@@ -426,7 +425,7 @@ _OF_A_LISTENER = re.compile(
 
 
 def listener_setting(name: str) -> tuple[str, str] | None:
-    """Listener and setting of a name such as `listener.name.inner.max.connections`; None for others."""
+    """Return listener and setting of a name like `listener.name.inner.max.connections`; None for others."""
     match = None if mechanism_setting(name) else _OF_A_LISTENER.fullmatch(name)
     return None if match is None else (match[1].upper(), match[2])
 
@@ -468,7 +467,7 @@ BROKER_CONFIG_DEF: Final = ConfigDef(
 
 
 def check_log_settings(values: Mapping[str, ConfigValue]) -> None:
-    """INVALID_CONFIG for settings of the logs that others forbid, as Apache Kafka has it."""
+    """Raise INVALID_CONFIG, as Apache Kafka does, if settings of the logs contradict each other."""
     check_compaction_lags(topic_defaults(values))
     if topic_defaults(values)["retention.ms"] == 0:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "log.retention.ms must be -1 (no limit) or at least 1.")

@@ -1,7 +1,7 @@
 """The settings of subscriptions to client metrics (ConfigResource CLIENT_METRICS, KIP-714).
 
-Names, defaults, limits and refusals are Apache Kafka 4.3.1's. Its values of `match` are Java's expressions,
-ours those of RE2, which take a bounded time: it has neither look-ahead nor references.
+Names, defaults, limits and errors are Apache Kafka 4.3.1's. The expressions of `match` are Java's in Kafka
+and RE2's here: RE2 takes a bounded time, but has neither look-ahead nor backreferences.
 """
 
 import re
@@ -17,7 +17,7 @@ ALL_METRICS: Final = "*"
 DEFAULT_INTERVAL_MS: Final = 300_000
 MIN_INTERVAL_MS: Final = 100
 MAX_INTERVAL_MS: Final = 3_600_000
-# What `match` may have; an expression takes up to a millisecond to check, and 100 KiB.
+# The limits of `match`. To compile an expression takes up to a millisecond and 100 KiB.
 MAX_MATCH_ENTRIES: Final = 20
 MAX_MATCH_CHARS: Final = 4_096
 
@@ -62,7 +62,7 @@ CLIENT_METRICS_CONFIG_DEF: Final = ConfigDef(
 
 
 class ClientMetricsConfig(NamedTuple):
-    """One subscription: the metrics of which clients are pushed how often."""
+    """One subscription: the metrics that clients push, the interval, and the clients that it is for."""
 
     metrics: tuple[str, ...]
     interval_ms: int
@@ -70,7 +70,7 @@ class ClientMetricsConfig(NamedTuple):
 
 
 def client_metrics_config_of(texts: Mapping[str, str]) -> ClientMetricsConfig:
-    """Return the subscription that has these settings; INVALID_CONFIG or INVALID_REQUEST as from Kafka."""
+    """Return the subscription with these settings; INVALID_CONFIG or INVALID_REQUEST as from Kafka."""
     for name in texts:
         if name not in CLIENT_METRICS_CONFIG_DEF:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {name[:200]}")
@@ -102,7 +102,7 @@ def check_client_metrics_configs(texts: Mapping[str, str]) -> None:
 
 
 def compiled(pattern: str) -> TopicRegex:
-    """Return the expression of a `match`; INVALID_CONFIG if it is none, or would take too much."""
+    """Return an expression of `match`, compiled; INVALID_CONFIG if it is not valid or too large."""
     try:
         return TopicRegex.compile(pattern)
     except KafkaError as error:
@@ -113,13 +113,13 @@ def compiled(pattern: str) -> TopicRegex:
 
 
 def _has_empty_entry(text: str) -> bool:
-    """Return whether a list has an empty entry; of doubled ones the parser keeps one, as Kafka's does."""
+    """Return True if a list has an empty entry; duplicates are allowed, the parser keeps one as in Kafka."""
     trimmed = text.strip()
     return bool(trimmed) and not all(entry.strip() for entry in trimmed.split(","))
 
 
 def _pair_of(entry: str) -> tuple[str, str]:
-    parts = re.sub("=+$", "", entry).split("=")  # as Java splits: without empty parts at the end
+    parts = re.sub("=+$", "", entry).split("=")  # Java's split drops empty parts at the end
     if len(parts) != 2 or parts[0].strip() not in MATCHED:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {entry[:200]}")
     return parts[0].strip(), parts[1].strip()

@@ -1,7 +1,7 @@
-"""The settings of a node among others: quorum, sessions of brokers, replication, proof of who a peer is.
+"""The broker settings of the cluster: quorum, sessions of brokers, replication, authentication of peers.
 
-Where a default is not Kafka's: `process.roles` follows from `controller.quorum.voters`.
-`cluster.secret` is ours.
+A default that is not Kafka's: `process.roles` follows from `controller.quorum.voters`. `cluster.secret` is
+not a setting of Kafka.
 """
 
 import re
@@ -23,7 +23,8 @@ from ottla.logstore.words.config_def import (
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.settings.setting import BOOLEAN, HIGH, INT, LIST, LONG, LOW, PASSWORD, STRING, setting
 
-# As long as a random 96-bit key in base64: whoever records a handshake must not find it by trying words.
+# The length of a random 96-bit key in base64: an attacker who has recorded a handshake could find a short
+# secret by trying words.
 MIN_SECRET_CHARACTERS: Final = 16
 # Values of ottla.anonymous.administrators: clients on the machines of the nodes, or all clients.
 CLUSTER: Final = "cluster"
@@ -36,7 +37,7 @@ _MAX_PORT: Final = 65_535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumVoter:
-    """One of `controller.quorum.voters`: where its controller listens."""
+    """An entry of `controller.quorum.voters`: a node and the address of its controller listener."""
 
     node_id: int
     host: str
@@ -44,7 +45,7 @@ class QuorumVoter:
 
 
 def parse_voters(entries: Sequence[str]) -> tuple[QuorumVoter, ...]:
-    """`controller.quorum.voters`, ID@HOST:PORT each, by id; INVALID_CONFIG with one sentence otherwise."""
+    """Return the voters of `controller.quorum.voters` (ID@HOST:PORT), by id; INVALID_CONFIG if not valid."""
     name = "controller.quorum.voters"
     voters: dict[int, QuorumVoter] = {}
     for entry in entries:
@@ -62,7 +63,7 @@ def parse_voters(entries: Sequence[str]) -> tuple[QuorumVoter, ...]:
 
 
 def parse_bootstrap_servers(entries: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """`controller.quorum.bootstrap.servers`, HOST:PORT each."""
+    """Parse `controller.quorum.bootstrap.servers` (HOST:PORT); INVALID_CONFIG if it is not valid."""
     return tuple(_address("controller.quorum.bootstrap.servers", entry, entry) for entry in entries)
 
 
@@ -96,11 +97,11 @@ _QUORUM = (
         NODES_PER_HOST,
         STRING,
         "1",
-        "The number of nodes that `ottla start` runs on this host, a process each, or auto for one "
-        "for each core; more than one use more than one core. The first node has the node.id, ports "
-        "and roles set here. The others are brokers with the ids and ports that follow. Each has a "
-        "directory node-ID in each of log.dirs. Unless broker.rack is set, the nodes of a host have "
-        "one rack, so that the replicas of a partition are on different hosts.",
+        "The number of nodes that `ottla start` runs on this host, each in a process of its own, or auto "
+        "for one per core; a single node uses about one core. The first node has the node.id, ports and "
+        "roles set here. The others are brokers with the ids and ports that follow. Each has a directory "
+        "node-ID in each of log.dirs. Unless broker.rack is set, the nodes of a host have one rack, so "
+        "that the replicas of a partition are on different hosts.",
         Validator(allowed=f"auto, or 1 to {MAX_NODES_PER_HOST}", problem_of=_nodes_problem),
     ),
     setting(
@@ -144,8 +145,8 @@ _QUORUM = (
         "controller.quorum.auto.join.enable",
         BOOLEAN,
         False,
-        "Whether a controller that is not a voter, and never was one with this disk, becomes one by itself. "
-        "Without it, `ottla quorum add` makes a broker a voter.",
+        "If true, a controller that is not a voter, and never was one with this disk, becomes one by itself. "
+        "Otherwise `ottla quorum add` makes a broker a voter.",
         importance=LOW,
     ),
     setting(
@@ -412,8 +413,8 @@ _SECURITY = (
         CLUSTER,
         "Where requests may come from that change the cluster itself, if there is no authorizer: broker "
         "settings, voters, features, registrations, leaders, replica placement and transaction markers. "
-        f"{CLUSTER} allows the machines of the cluster's nodes, {ANYWHERE} allows everybody who can "
-        "connect. With an authorizer (authorizer.class.name) its ACLs decide alone.",
+        f"{CLUSTER} allows the machines of the cluster's nodes, {ANYWHERE} allows every client that can "
+        "connect. With an authorizer (authorizer.class.name) only its ACLs decide.",
         one_of(CLUSTER, ANYWHERE),
     ),
 )

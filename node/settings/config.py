@@ -1,10 +1,11 @@
-"""What a node is configured with: read from file, environment and command line, checked at start.
+"""The configuration of a node: read from file, environment and command line, and checked at start.
 
-A setting is looked for in this order, the first that has it wins: `--override name=value`, the environment
+The first of these that has a setting wins: `--override name=value`, the environment
 (`OTTLA_LOG_SEGMENT_BYTES` for `log.segment.bytes`, `OTTLA_REST_LISTENERS` for `ottla.rest.listeners`),
-`server.properties`, the default. Settings that were changed while the cluster ran (AlterConfigs) go before
-all of these: those of one broker, then those of all.
-`BrokerConfig` is frozen; a dynamic change makes a new one.
+`server.properties`, the default. Dynamic settings (AlterConfigs), changed while the cluster ran, win over all
+of these, and those of one broker over those of all brokers.
+
+A `BrokerConfig` is frozen; a dynamic change makes a new one.
 """
 
 import os
@@ -64,20 +65,20 @@ from ottla.node.settings.unhonoured_security import Honoured, plain_name, refuse
 __all__ = ["BROKER_CONFIG_DEF", "BrokerConfig", "load_config", "parse_config", "refuse_unknown"]
 
 ENVIRONMENT_PREFIX: Final = "OTTLA_"
-# How like a setting (by difflib) an unknown name must be for the setting to be suggested. Variables share
-# a prefix, and other tools have some with it (OTTLA_HOME), so they must be closer.
+# The similarity (by difflib) from which on a setting is suggested for an unknown name. Environment variables
+# share a prefix, and those of other tools have it, too (OTTLA_HOME), so they must be closer.
 NEAR: Final = 0.75
 NEAR_VARIABLE: Final = 0.9
-# While a node runs, to no less than a half and no more than double.
+# Sizes of pools that a dynamic change may at most halve or double, as in Apache Kafka.
 RESIZED_STEPWISE: Final = ("log.cleaner.threads", "num.replica.fetchers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """Every broker setting that is honoured, typed. Attribute and setting differ by '_' for '.' only.
+    """All broker settings that a node honours, typed. Attributes have the settings' names, with '_' for '.'.
 
-    `values` has all of them by name, the `log.*` defaults of topics too. The texts are what was given where:
-    DescribeConfigs shows them as synonyms.
+    `values` has all of them by name, the `log.*` defaults of topics too. The `..._texts` are the texts that
+    were set at each level: DescribeConfigs shows them as synonyms.
     """
 
     node_id: int
@@ -86,32 +87,32 @@ class BrokerConfig:
     pid_file: Path | None
     ottla_log_format: str  # of the process's own log: text or json
     listeners: tuple[Listener, ...]
-    advertised_listeners: tuple[Listener, ...]  # empty: what the client reached
-    advertised_controllers: tuple[Listener, ...]  # empty: those of controller_listeners
-    inter_broker_listener_name: str  # that other nodes dial
-    is_broker: bool  # whether it has the role of a broker, as all nodes but those that are only controllers
-    is_voter: bool  # whether this node decides about the metadata, alone or with others
-    may_vote: bool  # whether it may be given a vote later: it has a listener for controllers
+    advertised_listeners: tuple[Listener, ...]  # empty: the address that the client connected to
+    advertised_controllers: tuple[Listener, ...]  # empty: the addresses of controller_listeners
+    inter_broker_listener_name: str  # that other nodes connect to
+    is_broker: bool  # false if it is only a controller
+    is_voter: bool  # it votes in the metadata quorum, alone or with others
+    may_vote: bool  # it can become a voter later: it has a controller listener
     controller_listeners: tuple[Listener, ...]
-    controller_quorum_voters: tuple[QuorumVoter, ...]  # empty: this node alone, or those that it joins
+    controller_quorum_voters: tuple[QuorumVoter, ...]  # empty: this node alone, or the quorum that it joins
     controller_quorum_bootstrap_servers: tuple[tuple[str, int], ...]
     controller_quorum_auto_join_enable: bool
     controller_quorum_request_timeout_ms: int
     controller_quorum_retry_backoff_ms: int
     cluster_secret: str | None = field(repr=False)
-    listener_security: Mapping[str, ListenerSecurity]  # of each listener with TLS, controllers' too
+    listener_security: Mapping[str, ListenerSecurity]  # of each listener with TLS, controller listeners too
     first_users: tuple[FirstUser, ...]  # ottla.add.scram
-    secure_files: SecureFiles | None  # of a node that is secured by ottla.secure
+    secure_files: SecureFiles | None  # of a node with ottla.secure=true
     ottla_secure_hosts: tuple[str, ...]
     listener_sasl: Mapping[str, ListenerSasl]  # of each listener whose clients log in
-    authorizer: AuthorizerSettings | None  # None: clients are not judged
+    authorizer: AuthorizerSettings | None  # None: every client may do everything
     audit_file: AuditFileSettings | None  # None: the audit log has no file
-    controller_security: ListenerSecurity | None  # of the connections to controllers; None: PLAINTEXT
-    controller_sasl: Mapping[str, ListenerSasl]  # of each listener for controllers that takes logins
-    controller_login: NodeLogin | None  # by which this node logs in at controllers
-    # By which this node dials others that have TLS. It may have none for the listener that they dial.
+    controller_security: ListenerSecurity | None  # of connections to controllers; None: PLAINTEXT
+    controller_sasl: Mapping[str, ListenerSasl]  # of each controller listener with SASL
+    controller_login: NodeLogin | None  # of this node at controllers
+    # For connections to nodes with TLS. The inter-broker listener of this node itself may have none.
     peer_security: ListenerSecurity | None
-    peer_login: NodeLogin | None  # by which it logs in at others whose listener for nodes has SASL
+    peer_login: NodeLogin | None  # of this node at nodes whose inter-broker listener has SASL
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
     initial_broker_registration_timeout_ms: int
@@ -158,7 +159,7 @@ class BrokerConfig:
     max_connections: int
     listener_max_connections: Mapping[str, int]  # listener.name.NAME.max.connections
     max_connection_creation_rate: int
-    listener_max_connection_creation_rate: Mapping[str, int]  # that of single listeners
+    listener_max_connection_creation_rate: Mapping[str, int]  # of single listeners
     max_connections_per_ip: int
     max_connections_per_ip_overrides: Mapping[str, int]
     queued_max_request_bytes: int
@@ -244,7 +245,7 @@ class BrokerConfig:
     unstable_api_versions_enable: bool
     ottla_transaction_hold_ms: int
     ottla_rest_listeners: tuple[RestAddress, ...]  # empty: no REST API
-    rest_listeners_are_named: bool  # a default may give way, what somebody named may not
+    rest_listeners_are_named: bool  # if their port is in use, the node does not start
     ottla_rest_advertised_listener: RestAddress | None
     ottla_rest_allowed_hosts: tuple[str, ...]
     rest_security: ListenerSecurity | None  # None: no address of the REST API has TLS
@@ -278,16 +279,16 @@ class BrokerConfig:
     unclean_leader_election_enable: bool
     values: Mapping[str, ConfigValue] = field(repr=False)
     static_texts: Mapping[str, str] = field(repr=False)
-    cluster_texts: Mapping[str, str] = field(repr=False)  # dynamic, of all brokers
-    broker_texts: Mapping[str, str] = field(repr=False)  # dynamic, of this one
-    warnings: tuple[str, ...] = ()  # what a node says once when it starts
+    cluster_texts: Mapping[str, str] = field(repr=False)  # dynamic, for all brokers
+    broker_texts: Mapping[str, str] = field(repr=False)  # dynamic, for this broker
+    warnings: tuple[str, ...] = ()  # logged once at the start
 
     def with_dynamic(
         self, cluster_texts: Mapping[str, str], broker_texts: Mapping[str, str]
     ) -> "BrokerConfig":
-        """This configuration under the settings that were changed while the cluster ran.
+        """Return this configuration with dynamic settings over it.
 
-        One that this version of the software does not take (any more) is left out, and said so in `warnings`.
+        A setting that this version of the software does not accept is left out, with a line in `warnings`.
         """
         accepted: list[dict[str, str]] = []
         warnings = []
@@ -310,7 +311,7 @@ class BrokerConfig:
                 except KafkaError as error:
                     warnings.append(f"A dynamic setting is ignored: {error.detail}")
             accepted.append(good)
-        # Each is good by itself; beside the others of this node it may not be.
+        # Each is valid by itself, but maybe not together with the others of this node.
         for cluster, broker in ((accepted[0], accepted[1]), (accepted[0], {}), ({}, {})):
             try:
                 return _build(self.static_texts, cluster, broker, tuple(warnings))
@@ -323,20 +324,21 @@ class BrokerConfig:
 
     @property
     def all_listeners(self) -> tuple[Listener, ...]:
-        """The listeners of clients and of controllers."""
+        """The listeners for clients and for controllers."""
         return tuple(dict.fromkeys((*self.listeners, *self.controller_listeners)))
 
     def is_set(self, name: str) -> bool:
-        """Return whether somebody has set this setting; else it has its default."""
+        """Return True if the setting was set at any level; otherwise it has its default."""
         return any(name in texts for texts in (self.static_texts, self.cluster_texts, self.broker_texts))
 
     def check_dynamic(self, texts: Mapping[str, str]) -> None:
-        """INVALID_CONFIG if these dynamic settings cannot stand beside this node's own."""
+        """Raise INVALID_CONFIG if these dynamic settings contradict this node's own."""
         _build(self.static_texts, texts, {}, ())
 
     def check_resizes(self, cluster_texts: Mapping[str, str], broker_texts: Mapping[str, str]) -> None:
-        """INVALID_REQUEST if under these dynamic settings a pool of workers would shrink to less than a half
-        of what this node has, or grow to more than double, as in Apache Kafka.
+        """Raise INVALID_REQUEST if dynamic settings would more than halve or double the size of a pool.
+
+        The limit is Apache Kafka's; the pools are those of `RESIZED_STEPWISE` on this node.
         """
         texts = {**self.static_texts, **cluster_texts, **broker_texts}
         for name in RESIZED_STEPWISE:
@@ -344,7 +346,7 @@ class BrokerConfig:
             try:
                 new = key.parse(texts[name]) if name in texts else key.default
             except KafkaError:
-                continue  # it is refused where all settings are looked at
+                continue  # rejected by the check of all settings
             assert isinstance(new, int) and isinstance(current, int)
             if not current // 2 <= new <= current * 2:
                 bound = "be at least half" if new < current else "not be greater than double"
@@ -361,9 +363,9 @@ def load_config(
     overrides: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> BrokerConfig:
-    """The configuration of a node; INVALID_CONFIG with one sentence if it cannot start with it.
+    """Read and check the configuration of a node; INVALID_CONFIG with one sentence if it is not valid.
 
-    `overrides` are texts "name=value"; `environment` is the process's own unless given.
+    `overrides` are texts "name=value"; `environment` is the process's own by default.
     """
     environment = os.environ if environment is None else environment
     texts = gathered_settings(path, overrides=overrides, environment=environment)
@@ -373,7 +375,7 @@ def load_config(
 def gathered_settings(
     path: Path | None, *, overrides: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the settings that file, environment and overrides have together, as they stand there."""
+    """Return the settings of file, environment and overrides together, not parsed yet."""
     environment = os.environ if environment is None else environment
     texts = {} if path is None else _read(path)
     texts |= _from_environment(environment)
@@ -383,19 +385,19 @@ def gathered_settings(
 
 
 def is_given(name: str, overrides: Sequence[str]) -> bool:
-    """Return whether a setting stands in the environment or in overrides; a file is not asked."""
+    """Return True if a setting is in the environment or in overrides; a file is not read."""
     return environment_name(name) in os.environ or any(
         one.partition("=")[0].strip() == name for one in overrides
     )
 
 
 def is_secured(texts: Mapping[str, str]) -> bool:
-    """Return whether settings have `ottla.secure`; INVALID_CONFIG if its value is neither true nor false."""
+    """Return True if `ottla.secure` is set to true; INVALID_CONFIG if it is neither true nor false."""
     return SECURE in texts and bool(BROKER_CONFIG_DEF.parse(SECURE, texts[SECURE]))
 
 
 def parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
-    """Names and values of texts "name=value"; the last of equal names wins. INVALID_CONFIG for others."""
+    """Parse texts "name=value"; the last of equal names wins. INVALID_CONFIG for other texts."""
     texts: dict[str, str] = {}
     for override in overrides:
         name, separator, value = override.partition("=")
@@ -406,10 +408,10 @@ def parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
 
 
 def refuse_unknown(names: Iterable[str]) -> None:
-    """Raise INVALID_CONFIG for the first name that is no setting, with the nearest one that is.
+    """Raise INVALID_CONFIG for the first name that is not a setting, and suggest the most similar one.
 
-    For settings that somebody gave to this very start. Those of a file only warn, unless they are old names:
-    it may have been written for another version, or hold the settings of a plugin of Apache Kafka.
+    This is for settings given to one start, such as overrides. Unknown names in a file only cause warnings,
+    unless they are old ones: the file may be for another version, or have settings of a plugin of Kafka.
     """
     for name in names:
         _refuse_old(name)
@@ -418,9 +420,9 @@ def refuse_unknown(names: Iterable[str]) -> None:
 
 
 def parse_config(texts: Mapping[str, str], *, warnings: Sequence[str] = ()) -> BrokerConfig:
-    """Build the configuration that these settings make over the defaults; INVALID_CONFIG if they cannot be.
+    """Return the configuration that results from settings and defaults; INVALID_CONFIG if it is not valid.
 
-    A node logs `warnings` at its start, and one for each setting that has no effect.
+    Its warnings are `warnings` and one for each setting that has no effect.
     """
     all_warnings = list(warnings)
     known: dict[str, str] = {}
@@ -433,7 +435,7 @@ def parse_config(texts: Mapping[str, str], *, warnings: Sequence[str] = ()) -> B
         else:
             all_warnings.append(f"The setting {name[:200]} is unknown and has no effect.{_suggestion(name)}")
     if known.get(NODES_PER_HOST, "1") not in ("1", AUTO):
-        all_warnings.append(f"{NODES_PER_HOST} has no effect here: `ottla start` alone runs several nodes.")
+        all_warnings.append(f"{NODES_PER_HOST} has no effect here: only `ottla start` runs several nodes.")
     known = _with_secure_settings(known)
     config = _build(known, {}, {}, tuple(all_warnings))
     refuse_unhonoured(texts, _honoured(config))
@@ -443,7 +445,7 @@ def parse_config(texts: Mapping[str, str], *, warnings: Sequence[str] = ()) -> B
 
 
 def _with_secure_settings(texts: dict[str, str]) -> dict[str, str]:
-    """Return settings with those that `ottla.secure` stands for, as far as its files are there."""
+    """Return settings with those that `ottla.secure` implies, as far as its files exist."""
     if not is_secured(texts):
         return texts
     values = BROKER_CONFIG_DEF.parse_all(texts)
@@ -457,7 +459,7 @@ def _with_secure_settings(texts: dict[str, str]) -> dict[str, str]:
 
 
 def _content(path: Path) -> bytes | None:
-    """Return what a small file has, None if it is not there; INVALID_CONFIG if it cannot be read."""
+    """Return the content of a small file, None if it does not exist; INVALID_CONFIG if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(MAX_PROPERTIES_BYTES + 1)
@@ -470,7 +472,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _honoured(config: BrokerConfig) -> Honoured:
-    """Return what settings of security can have to do with in this configuration."""
+    """Return the parts of a node of this configuration that settings of security can apply to."""
     open_ones = config.all_listeners
     names = (
         *(one.name for one in open_ones),
@@ -494,24 +496,24 @@ def _honoured(config: BrokerConfig) -> Honoured:
 
 
 def _is_kafkas_own(name: str) -> bool:
-    """Return whether Apache Kafka has this setting, of the node or of one listener, and Ottla does not."""
+    """Return True for a setting of Apache Kafka, with or without a listener, that Ottla does not have."""
     return plain_name(name) in NOT_HONOURED
 
 
 def _refuse_old(name: str) -> None:
-    """Raise INVALID_CONFIG, with the name of today, for a setting of Apache Kafka 0.8 or earlier."""
+    """Raise INVALID_CONFIG, with the current name, for a setting of Apache Kafka 0.8 or earlier."""
     if (problem := why_old(name, OLD_BROKER_NAMES)) is not None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"The setting {name} {problem}.")
 
 
 def _suggestion(name: str) -> str:
-    """Return the end of a sentence that names the setting nearest to an unknown one, "" if none is near."""
+    """Return a question that suggests the setting most similar to an unknown name, "" if none is close."""
     near = get_close_matches(name[:200], BROKER_CONFIG_DEF.keys, n=1, cutoff=NEAR)
     return f" Did you mean {near[0]}?" if near else ""
 
 
 def _misspelt_variables(environment: Mapping[str, str]) -> list[str]:
-    """Return a warning for each variable that is nearly one of a setting, such as OTTLA_LOG_DIR_S."""
+    """Return a warning for each variable that is almost that of a setting, such as OTTLA_LOG_DIR_S."""
     names = [environment_name(name) for name in (*BROKER_CONFIG_DEF.keys, *sorted(NOT_HONOURED))]
     known = frozenset(names)
     return [
@@ -533,7 +535,7 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Settings by their names in capitals; other variables with the prefix belong to other tools."""
+    """Return the settings in the environment; other variables with the prefix belong to other tools."""
     names = {environment_name(name): name for name in (*BROKER_CONFIG_DEF.keys, *sorted(NOT_HONOURED))}
     return {
         name: value
@@ -543,7 +545,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def environment_name(setting: str) -> str:
-    """The variable that has a setting; those that are ours already begin with the prefix."""
+    """Return the variable of a setting; for `ottla.` settings the prefix is not repeated."""
     return ENVIRONMENT_PREFIX + setting.removeprefix("ottla.").replace(".", "_").upper()
 
 
@@ -555,7 +557,7 @@ def _build(
 ) -> BrokerConfig:
     texts = {**static_texts, **cluster_texts, **broker_texts}
     values = BROKER_CONFIG_DEF.parse_all(texts)
-    # `Any` because the table, and not the type checker, knows the type behind each name.
+    # `Any` because the table, and not the type checker, knows the type of each name.
     typed: dict[str, Any] = {name.replace(".", "_"): value for name, value in values.items()}
     found, node_id = open_listeners(typed), _node_id(static_texts, typed)
     quorum = quorum_role(node_id, typed, found.of_controllers)
@@ -574,7 +576,7 @@ def _build(
     log_dirs = _directories(typed["log_dirs"] or typed["log_dir"])
     special: dict[str, Any] = {
         "node_id": node_id,
-        "broker_rack": typed["broker_rack"] or None,  # a host that has none, as a pod is told
+        "broker_rack": typed["broker_rack"] or None,  # a pod on a host without a rack gets an empty text
         "is_broker": not is_only_controller(typed),
         "is_voter": quorum.is_voter,
         "may_vote": not quorum.is_voter and bool(quorum.listeners),
@@ -633,7 +635,7 @@ def _of_rest(
     values: Mapping[str, ConfigValue],
     texts: Mapping[str, str],
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the fields of the REST API and of probes, and what a node should say of them."""
+    """Return the fields of BrokerConfig for the REST API and for probes, and their warnings."""
     addresses = parse_rest_listeners(typed["ottla_rest_listeners"])
     security = rest_security(addresses, values, texts)
     logins = rest_logins(addresses, security, values)
@@ -654,7 +656,7 @@ def _of_rest(
 
 
 def _of_listeners(setting: str, texts: Mapping[str, str]) -> dict[str, Any]:
-    """The values of a setting that single listeners have, by listener."""
+    """Return the values of a setting that are set for single listeners, by listener."""
     found: dict[str, Any] = {}
     for name, text in texts.items():
         listener = listener_setting(name)

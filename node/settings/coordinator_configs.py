@@ -1,4 +1,4 @@
-"""The settings of a node as its coordinators name them; tools that replay their logs need them, too."""
+"""Converts the settings of a node to those of its coordinators; tools that replay their logs use it, too."""
 
 from ottla.groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
 from ottla.groupcoord.share_state.share_state_config import ShareCoordinatorConfig
@@ -8,7 +8,7 @@ from ottla.node.settings.group_settings import assignor_names
 
 
 def coordinator_config(config: BrokerConfig) -> CoordinatorConfig:
-    """What the coordinators of groups need to know of the configuration."""
+    """Return the settings of the group coordinators."""
     return CoordinatorConfig(
         group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         group_min_session_timeout_ms=config.group_min_session_timeout_ms,
@@ -35,7 +35,7 @@ def coordinator_config(config: BrokerConfig) -> CoordinatorConfig:
 
 
 def transaction_config(config: BrokerConfig) -> TransactionConfig:
-    """What the coordinators of transactions need to know of the configuration."""
+    """Return the settings of the transaction coordinators."""
     return TransactionConfig(
         transaction_max_timeout_ms=config.transaction_max_timeout_ms,
         transactional_id_expiration_ms=config.transactional_id_expiration_ms,

@@ -1,4 +1,4 @@
-"""Finds the listeners that other machines reach: those in plaintext, and those by which anybody may do all.
+"""Finds listeners that are open to other machines: in plaintext, or with all rights for anonymous clients.
 
 Pure.
 """
@@ -13,33 +13,33 @@ from ottla.node.settings.security_settings import REQUIRED
 
 
 def exposed(listeners: Iterable[Listener]) -> list[Listener]:
-    """Return those that other machines may reach."""
+    """Return the listeners that other machines can reach."""
     return [one for one in listeners if not is_loopback(one.host)]
 
 
 def plaintext_sentence(listeners: Iterable[Listener]) -> str | None:
-    """Return what is wrong with listeners that speak plaintext to other machines; None if none does."""
+    """Return a warning of listeners that other machines reach without TLS; None if there are none."""
     plain = [one for one in exposed(listeners) if not one.has_tls]
     if not plain:
         return None
     names = ", ".join(f"{one.name} ({_at(one.host, one.port)})" for one in plain)
     which, them = ("listener", "it") if len(plain) == 1 else ("listeners", "them")
     return (
-        f"Other machines reach the {which} {names} without TLS, so everybody on the way can read and change "
-        f"what is sent: give {them} SSL or SASL_SSL (listener.security.protocol.map), or bind {them} to "
-        "127.0.0.1."
+        f"Other machines reach the {which} {names} without TLS, so anyone on the network path can read and "
+        f"change the data: use SSL or SASL_SSL for {them} (listener.security.protocol.map), or bind {them} "
+        "to 127.0.0.1."
     )
 
 
 def rest_sentence(addresses: Iterable[RestAddress]) -> str | None:
-    """Return what is wrong with a REST API that speaks plaintext to other machines; None if it does not."""
+    """Return a warning of a REST API that other machines reach without TLS; None if they do not."""
     plain = [one for one in addresses if not one.is_secure and not is_loopback(one.host)]
     if not plain:
         return None
     return (
         f"Other machines reach the REST API ({', '.join(_at(one.host, one.port) for one in plain)}) without "
-        "TLS, so everybody on the way can read and change what is sent: give it an https:// address or bind "
-        "it to 127.0.0.1 (ottla.rest.listeners)."
+        "TLS, so anyone on the network path can read and change the data: give it an https:// address or "
+        "bind it to 127.0.0.1 (ottla.rest.listeners)."
     )
 
 
@@ -49,10 +49,10 @@ def anonymous_ways(
     client_auth_of: Callable[[str], str],
     rest: Iterable[RestAddress] = (),
 ) -> list[str]:
-    """Return by which ways other machines come in without a login where that makes them super users.
+    """Return the listeners and URLs at which clients of other machines are super users without a login.
 
-    `client_auth_of` gives `ssl.client.auth` of a listener by its name; `rest` has the addresses of a REST API
-    that asks for no login.
+    `client_auth_of` returns `ssl.client.auth` of a listener by its name; `rest` are the addresses of a REST
+    API without logins.
     """
     if ANONYMOUS not in super_users:
         return []
@@ -66,18 +66,18 @@ def anonymous_ways(
 
 
 def anonymous_sentence(ways: Sequence[str]) -> str | None:
-    """Return what is wrong with super users that nobody has to be; None without a way in."""
+    """Return a warning that clients without a login are super users in these places; None without places."""
     if not ways:
         return None
     return (
-        f"super.users names {ANONYMOUS}, which is every client without a login, so whoever reaches "
-        f"{', '.join(ways)} from other machines may do everything: remove it from super.users, or close "
-        "these ways (SASL, ssl.client.auth=required, ottla.rest.authentication)."
+        f"super.users names {ANONYMOUS}, which is every client without a login, so every client that reaches "
+        f"{', '.join(ways)} from another machine may do everything: remove it from super.users, or require "
+        "logins there (SASL, ssl.client.auth=required, ottla.rest.authentication)."
     )
 
 
 def anonymous_ways_of(config: BrokerConfig) -> list[str]:
-    """Return the ways by which super users come in without a login at a node of this configuration."""
+    """Return the listeners and URLs at which this configuration lets in super users without a login."""
     security = config.listener_security
     return anonymous_ways(
         frozenset() if config.authorizer is None else config.authorizer.super_users,
@@ -88,7 +88,7 @@ def anonymous_ways_of(config: BrokerConfig) -> list[str]:
 
 
 def open_way_warnings(config: BrokerConfig) -> Sequence[str]:
-    """Return what a node says at each start of ways in that are too open, a sentence each."""
+    """Return the warnings of a node about listeners that are too open, a sentence each."""
     found = (
         plaintext_sentence(config.all_listeners),
         rest_sentence(config.ottla_rest_listeners),

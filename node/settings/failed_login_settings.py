@@ -1,6 +1,7 @@
-"""The broker settings of failed logins: how many of one address a node answers without a delay.
+"""The broker settings of failed logins: a limit for each address, beyond which answers are delayed.
 
-They may change while a node runs: where a wrong limit keeps people out, a restart would keep out all others.
+They can be changed while a node runs: if a wrong limit locks some clients out, a restart to correct it would
+disconnect all others.
 """
 
 import ipaddress
@@ -17,17 +18,17 @@ FAILED_LOGINS_RATE: Final = "ottla.failed.logins.rate"
 FAILED_LOGINS_EXEMPT: Final = "ottla.failed.logins.exempt"
 DEFAULT_BURST: Final = 100
 DEFAULT_RATE: Final = 10
-MAX_EXEMPT: Final = 100  # each is compared at each login
-_HOST_BITS: Final = 64  # of IPv6, of which one host may have the network whole
+MAX_EXEMPT: Final = 100  # all are compared at each login
+_HOST_BITS: Final = 64  # of IPv6: one host may use all addresses of its /64 network
 
 FAILED_LOGIN_SETTINGS: Final[tuple[ConfigKey, ...]] = (
     setting(
         FAILED_LOGINS_BURST,
         INT,
         DEFAULT_BURST,
-        "How many logins and TLS handshakes from one address (of IPv6 a /64 network) may fail at once before "
-        "the answers to further ones are delayed. All clients behind one NAT or load balancer have one "
-        "address.",
+        "The number of logins and TLS handshakes from one address (for IPv6, one /64 network) that may fail "
+        "at once before the answers to further ones are delayed. All clients behind one NAT or load "
+        "balancer have the same address.",
         at_least(1),
         importance=LOW,
         scope=ConfigScope.CLUSTER_WIDE,
@@ -36,8 +37,8 @@ FAILED_LOGIN_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         FAILED_LOGINS_RATE,
         INT,
         DEFAULT_RATE,
-        "How many more logins and TLS handshakes from one address may fail each second. Beyond "
-        f"{FAILED_LOGINS_BURST} and this rate answers wait up to ten seconds, and if still more fail, "
+        "The number of further logins and TLS handshakes from one address that may fail per second. Beyond "
+        f"{FAILED_LOGINS_BURST} and this rate, answers are delayed by up to ten seconds; if still more fail, "
         "connections from the address are closed before their login is checked.",
         at_least(1),
         importance=LOW,
@@ -48,9 +49,9 @@ FAILED_LOGIN_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         LIST,
         (),
         "Addresses and networks (10.0.0.7, 10.1.0.0/16, 2001:db8:0:1::/64) whose failed logins are not "
-        "counted, such as those of a load balancer: passwords may be tried from there as fast as connections "
-        "come (max.connection.creation.rate). An address of IPv6 stands for its /64 network, as failures are "
-        "counted by it.",
+        "counted, such as those of a load balancer. From there, passwords can be tried as fast as "
+        "connections are accepted (max.connection.creation.rate). An IPv6 address stands for its /64 "
+        "network, because failures are counted per network.",
         importance=LOW,
         scope=ConfigScope.CLUSTER_WIDE,
     ),
@@ -58,9 +59,9 @@ FAILED_LOGIN_SETTINGS: Final[tuple[ConfigKey, ...]] = (
 
 
 def parse_exempt(entries: Sequence[str]) -> tuple[Network, ...]:
-    """Return the networks whose failures are not counted; INVALID_CONFIG for an entry that is none.
+    """Return the networks whose failures are not counted; INVALID_CONFIG for an entry that is not a network.
 
-    As failures are counted by it, a part of a /64 network of IPv6 stands for that whole network.
+    Failures of IPv6 are counted by /64 network, so an entry within one is extended to the whole network.
     """
     if len(entries) > MAX_EXEMPT:
         raise _invalid(f"{len(entries)} entries", f"at most {MAX_EXEMPT} are allowed.")
@@ -70,8 +71,8 @@ def parse_exempt(entries: Sequence[str]) -> tuple[Network, ...]:
 def exempt_warnings(exempt: Sequence[Network]) -> tuple[str, ...]:
     """Return a warning for each entry that exempts every address."""
     return tuple(
-        f"{FAILED_LOGINS_EXEMPT} names {one}, every address there is: passwords may be tried without a "
-        "limit. Name the addresses of load balancers alone."
+        f"{FAILED_LOGINS_EXEMPT} names {one}, which is every address: passwords can be tried without a "
+        "limit. Name only the addresses of load balancers."
         for one in exempt
         if not one.prefixlen
     )

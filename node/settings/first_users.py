@@ -1,9 +1,10 @@
-"""`ottla.add.scram`: the SCRAM users that a new cluster begins with, as `kafka-storage format` reads them.
+"""`ottla.add.scram`: the first SCRAM users of a new cluster, in the notation of `kafka-storage format`.
 
     SCRAM-SHA-512=[name=anna,password=secret];SCRAM-SHA-256=[name="bert",saltedpassword="...",salt="..."]
 
-Somebody has to be able to log in before anybody can add users. Where a password is given its salt is made of
-a key and the id of the cluster: who knows the id must not be able to tell a user by its salt.
+Without a first user no client could log in to add users. If a password is given without a salt, the salt is
+derived from the id of the cluster and a secret key: from the id alone, a client could compute the salts and
+learn which users exist.
 """
 
 import base64
@@ -26,7 +27,7 @@ from ottla.metadata_raft.scram import (
 )
 
 ADD_SCRAM: Final = "ottla.add.scram"
-MAX_FIRST_USERS: Final = 100  # each takes some 5 ms when the cluster is new
+MAX_FIRST_USERS: Final = 100  # each takes some 5 ms when the cluster is founded
 _VALUE: Final = r'(?:"[^"]*"|[^",;\[\]]*)'
 _USER: Final = re.compile(
     rf"\s*([A-Za-z0-9-]+)\s*=\s*\[((?:\s*[a-z]+\s*=\s*{_VALUE}\s*,?)*)\]\s*(?:[;,]|$)", re.ASCII
@@ -37,7 +38,7 @@ _OPTIONS: Final = ("name", "password", "salt", "saltedpassword", "iterations")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstUser:
-    """A user of a new cluster, with a password or with what was made of it."""
+    """A user of a new cluster, with a password or a salted password."""
 
     name: str
     mechanism: ScramMechanism
@@ -47,7 +48,7 @@ class FirstUser:
     salt: bytes = b""
 
     def record(self, cluster_id: bytes, key: bytes) -> UserScramCredentialRecord:
-        """Return the user as the metadata have it; its salt is made of the key."""
+        """Return the user's metadata record; a missing salt is derived from the key."""
         salt, salted, hash_name = self.salt, self.salted_password, self.mechanism.hash_name
         if not salt:
             named = b"first user:" + cluster_id + self.mechanism.name.encode() + self.name.encode()
@@ -69,12 +70,12 @@ class FirstUser:
 def first_records(
     users: Sequence[FirstUser], key: bytes, cluster_id: bytes
 ) -> list[UserScramCredentialRecord]:
-    """Return the records of the users that a new cluster begins with."""
+    """Return the metadata records of the first users of a new cluster."""
     return [user.record(cluster_id, key) for user in users]
 
 
 def parse_first_users(text: str | None) -> tuple[FirstUser, ...]:
-    """Return the users that the setting names; INVALID_CONFIG, without its passwords, where it names none."""
+    """Parse the setting; INVALID_CONFIG, whose message has no passwords, if it is not valid."""
     rest, users = (text or "").strip(), []
     while rest:
         match = _USER.match(rest)
@@ -92,7 +93,7 @@ def parse_first_users(text: str | None) -> tuple[FirstUser, ...]:
 def _user(mechanism_name: str, text: str) -> FirstUser:
     mechanism = SCRAM_MECHANISMS.get(mechanism_name)
     if mechanism is None:
-        raise _invalid(f"{mechanism_name[:40]} is none of {', '.join(SCRAM_MECHANISMS)}.")
+        raise _invalid(f"{mechanism_name[:40]} is not one of {', '.join(SCRAM_MECHANISMS)}.")
     options = {match[1]: match[2].strip().strip('"') for match in _OPTION.finditer(text)}
     unknown = next((one for one in options if one not in _OPTIONS), None)
     if unknown is not None:
@@ -109,7 +110,7 @@ def _user(mechanism_name: str, text: str) -> FirstUser:
     if password and salted_text:
         raise _invalid(f"{name[:80]} has both a password and a saltedpassword.")
     if salted_text and not options.get("salt"):
-        raise _invalid(f"{name[:80]} has a saltedpassword, so it needs the salt, too.")
+        raise _invalid(f"{name[:80]} has a saltedpassword, so it also needs the salt.")
     salted = _bytes(name, "saltedpassword", salted_text) if salted_text else None
     if salted is not None and len(salted) != mechanism.key_bytes:
         raise _invalid(

@@ -1,8 +1,9 @@
-"""The settings of single groups (ConfigResource GROUP): the table, their limits, and what holds.
+"""The settings of single groups (ConfigResource GROUP): the table, their limits, and the effective values.
 
-Names, defaults, limits and refusals are Apache Kafka's; those that begin with `ottla.` are ours. What is
-set must be within what the broker allows then; if the broker's limits move later, by a restart, the nearest
-limit holds. The settings of streams groups are checked and kept, but no such groups are served.
+Names, defaults, limits and errors are Apache Kafka's; settings that begin with `ottla.` are not in Kafka. A
+value must be within the broker's limits when it is set. If a restart of the broker moves the limits later,
+the nearest limit is used. The settings of streams groups are checked and stored, but such groups are not
+served.
 """
 
 import re
@@ -23,7 +24,8 @@ from ottla.logstore.words.config_def import (
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.settings.setting import BOOLEAN, INT, LONG, STRING, setting
 
-# What Java reads as a duration that is not negative; the counts of digits keep it within Java's seconds.
+# The durations that Java reads and that are not negative. The limits of digits keep them in the range of
+# Java's seconds.
 _DURATION: Final = re.compile(
     r"\+?P(?=.)(\+?\d{1,14}D)?(T(?=.)(\+?\d{1,14}H)?(\+?\d{1,14}M)?(\+?\d{1,14}([.,]\d{0,9})?S)?)?",
     re.IGNORECASE,
@@ -116,43 +118,43 @@ _SHARE: Final = (
         "record.lock.duration.ms",
         INT,
         30_000,
-        "How long a record that was delivered to a member is kept from the others.",
+        "How long a record that was delivered to a member is locked, so that no other member gets it.",
         at_least(1_000),
     ),
     _share(
         "delivery.count.limit",
         INT,
         5,
-        "How often a record is delivered at most, until it is acknowledged.",
+        "The maximum number of deliveries of a record that is not acknowledged.",
         at_least(2),
     ),
     _share(
         "partition.max.record.locks",
         INT,
         2_000,
-        "How many records of a partition may be with members at once.",
+        "The maximum number of records of a partition that members have locked at the same time.",
         at_least(100),
     ),
     _share(
         "auto.offset.reset",
         STRING,
         "latest",
-        "Where the group begins in a partition that it has not read: earliest, latest, or "
-        "by_duration:PnDTnHnMn.nS, so long before now.",
+        "Where the group starts in a partition that it has not read yet: earliest, latest, or "
+        "by_duration:PnDTnHnMn.nS, which is this duration before now.",
         _OFFSET_RESET,
     ),
     _share(
         "isolation.level",
         STRING,
         "read_uncommitted",
-        "With read_committed, records of transactions are delivered only once these are committed.",
+        "With read_committed, records of transactions are delivered only after their commit.",
         one_of("read_committed", "read_uncommitted"),
     ),
     _share(
         "renew.acknowledge.enable",
         BOOLEAN,
         True,
-        "Whether members may renew the locks of records that they have.",
+        "If true, members may renew the locks of their records.",
     ),
 )
 _STREAMS: Final = tuple(
@@ -174,15 +176,16 @@ _DEAD_LETTERS: Final = (
         DEAD_LETTER_TOPIC,
         STRING,
         "",
-        "The topic to which records of this share group go that were rejected, or delivered as often as "
-        "they may be. Empty for none.",
+        "The topic that gets a dead letter for each record of this share group that was rejected, or was "
+        "delivered as often as share.delivery.count.limit allows. Empty for none.",
         scope=ConfigScope.CLUSTER_WIDE,
     ),
     setting(
         COPIES_RECORDS,
         BOOLEAN,
         False,
-        "Whether a dead letter has key, value and headers of the record, or only headers that tell of it.",
+        "If true, a dead letter has the key, value and headers of the record; otherwise only headers that "
+        "describe it.",
         scope=ConfigScope.CLUSTER_WIDE,
     ),
 )
@@ -205,8 +208,8 @@ _OWN: Final = (
         RETRY_BACKOFF,
         INT,
         0,
-        "How long a record of a share group that was released, or whose lock ended, waits before it is "
-        "available again; doubled with each further delivery. 0 is at once.",
+        "How long a record of a share group that was released, or whose lock expired, waits before it is "
+        "available again; the time doubles with each further delivery. 0 makes it available at once.",
         at_least(0),
         scope=ConfigScope.CLUSTER_WIDE,
     ),
@@ -214,7 +217,7 @@ _OWN: Final = (
         RETRY_BACKOFF_MAX,
         INT,
         1_000,
-        f"The longest wait by {RETRY_BACKOFF}, however often the record was delivered.",
+        f"The maximum wait that results from {RETRY_BACKOFF}, however often the record was delivered.",
         at_least(0),
         scope=ConfigScope.CLUSTER_WIDE,
     ),
@@ -224,14 +227,14 @@ GROUP_CONFIG_DEF: Final = ConfigDef("group", (*_CONSUMER, *_SHARE, *_STREAMS, *_
 
 
 class _Limits(NamedTuple):
-    """The broker settings that bound a group's; None is no bound."""
+    """The broker settings that limit a setting of groups; None is no limit."""
 
     name: str
     minimum: str | None
     maximum: str | None
 
 
-# In the order in which Kafka looks at them: the first that is broken is the one that is told.
+# In the order of Kafka's checks: the error names the first limit that is exceeded.
 _LIMITS: Final = (
     *(
         _Limits(f"consumer.{what}", f"group.consumer.min.{what}", f"group.consumer.max.{what}")
@@ -259,14 +262,14 @@ _LIMITS: Final = (
         "group.streams.max.assignment.interval.ms",
     ),
 )
-# Those that the coordinator obeys.
+# The settings that the group coordinator uses.
 _MEMBERS: Final = ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
 _LIMITS_OF_MEMBERS: Final = tuple(
     limits
     for limits in _LIMITS
     if limits.name in {f"{kind}.{what}" for kind in ("consumer", "share") for what in _MEMBERS}
 )
-# Kafka's defaults of broker settings that are not honoured here.
+# The defaults of broker settings that Kafka has and Ottla does not honour.
 _LIMITS_NOT_HONOURED: Final = {
     **{
         f"group.streams.{bound}.{what}": value
@@ -296,12 +299,12 @@ _WITHOUT_BROKER_SETTING: Final = frozenset(
 
 
 def broker_setting_of(name: str) -> str | None:
-    """The broker setting that holds for groups without one of their own; None if there is none."""
+    """Return the broker setting used for groups without a value of their own; None if there is none."""
     return None if name in _WITHOUT_BROKER_SETTING else f"group.{name}"
 
 
 def check_group_configs(broker: Mapping[str, ConfigValue], configs: Mapping[str, str]) -> None:
-    """INVALID_CONFIG, in Kafka's words, if a broker with these settings does not let a group have those."""
+    """Raise INVALID_CONFIG, with Kafka's message, if a group may not have `configs` at such a broker."""
     given = {name: GROUP_CONFIG_DEF.parse(name, text) for name, text in configs.items()}
     for limits in _LIMITS:
         value = given.get(limits.name)
@@ -319,7 +322,7 @@ def check_group_configs(broker: Mapping[str, ConfigValue], configs: Mapping[str,
 
 
 def group_config_of(broker: Mapping[str, ConfigValue], configs: Mapping[str, str]) -> GroupConfig:
-    """What a group with these settings of its own obeys at a broker with those."""
+    """Return the effective settings of a group that has set `configs`, at a broker with these settings."""
     held: dict[str, int] = {}
     for limits in _LIMITS_OF_MEMBERS:
         text = configs.get(limits.name)

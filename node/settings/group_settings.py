@@ -1,7 +1,7 @@
-"""The broker settings of groups and their offsets, and what they must be to each other.
+"""The broker settings of groups and their offsets, and the limits between them.
 
-Names, defaults and limits are Apache Kafka 4.3.1's; `ottla.` begins the names of our own. The settings of
-single groups are in `group_config_def`.
+Names, defaults and limits are Apache Kafka 4.3.1's; settings that begin with `ottla.` are not in Kafka. The
+settings of single groups are in `group_config_def`.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from ottla.logstore.words.config_def import (
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.settings.setting import HIGH, INT, LIST, LONG, SHORT, STRING, setting
 
-# The assignors by the names that members use, and by those of Kafka's classes.
+# The assignors by the names that members use, and by the names of Kafka's classes.
 _KAFKAS_ASSIGNORS: Final = "org.apache.kafka.coordinator.group.assignor."
 _ASSIGNORS: Final = {
     "uniform": "uniform",
@@ -322,7 +322,7 @@ GROUP_SETTINGS: Final = (
     ),
 )
 
-# What a setting must not be below, and not above, of those that are read together at start.
+# A setting, and the settings that are its minimum and its maximum (None: no maximum), checked at the start.
 _RANGES: Final = (
     ("group.max.session.timeout.ms", "group.min.session.timeout.ms", None),
     *(
@@ -338,12 +338,12 @@ _RANGES: Final = (
 
 
 def assignor_names(configured: tuple[str, ...]) -> tuple[str, ...]:
-    """The assignors of `group.consumer.assignors` as members name them."""
+    """Return the assignors of `group.consumer.assignors` by the names that members use."""
     return tuple(dict.fromkeys(_ASSIGNORS[name] for name in configured))
 
 
 def check_group_settings(values: Mapping[str, ConfigValue]) -> None:
-    """INVALID_CONFIG for a setting that others forbid, in the words that Kafka has for that."""
+    """Raise INVALID_CONFIG, with Kafka's message, for a setting that contradicts others."""
     for name, minimum, maximum in _RANGES:
         if _number(values, name) < _number(values, minimum):
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be greater than or equal to {minimum}")
@@ -363,7 +363,7 @@ def check_group_settings(values: Mapping[str, ConfigValue]) -> None:
 
 
 def within_limits(values: Mapping[str, ConfigValue], name: str, text: str) -> str:
-    """A dynamic setting as it holds: its limits may have moved, by a restart, since it was set."""
+    """Return a dynamic setting within its limits, which may have moved at a restart since it was set."""
     for bounded, minimum, maximum in _RANGES:
         if bounded == name and maximum is not None:
             value = int(text)

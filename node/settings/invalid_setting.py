@@ -1,8 +1,8 @@
-"""How a setting is refused that cannot be what it is, beside the others."""
+"""The error of a setting that is not valid, by itself or beside the others."""
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def invalid(setting: str, problem: str) -> KafkaError:
-    """Return why a setting cannot be what it is."""
+    """Return the error INVALID_CONFIG for a setting, with the problem as one sentence."""
     return KafkaError(ErrorCode.INVALID_CONFIG, f"Invalid configuration {setting}: {problem}")

@@ -1,4 +1,4 @@
-"""`listeners` and its relatives: where a node listens, and what it tells clients to connect to."""
+"""Parses the settings of listeners: the addresses that a node binds, and those that it advertises."""
 
 import ipaddress
 import re
@@ -11,12 +11,12 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 _LISTENER = re.compile(r"([A-Za-z0-9_.-]+)://(?:\[([0-9A-Fa-f:.%]+)\]|([^:\[\]/]*)):(-?\d{1,9})")
 _PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 MAX_PORT: Final = 65_535
-ANYWHERE: Final = ("", "0.0.0.0", "::")  # hosts of listeners on all addresses of a machine
+ANYWHERE: Final = ("", "0.0.0.0", "::")  # hosts that mean all addresses of the machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """One listener; a host of `ANYWHERE` is all addresses of the machine, port 0 a free one."""
+    """One listener; a host in `ANYWHERE` is all addresses of the machine, port 0 a free port."""
 
     name: str
     host: str
@@ -25,12 +25,12 @@ class Listener:
 
     @property
     def has_tls(self) -> bool:
-        """Return whether its connections are encrypted."""
+        """True if its connections are encrypted."""
         return self.security_protocol in ("SSL", "SASL_SSL")
 
     @property
     def has_sasl(self) -> bool:
-        """Return whether its clients log in."""
+        """True if its clients log in."""
         return self.security_protocol in ("SASL_PLAINTEXT", "SASL_SSL")
 
     @property
@@ -40,14 +40,14 @@ class Listener:
 
 
 def host_from_here(host: str) -> str:
-    """Return by which host programs of this machine reach a listener."""
+    """Return the host by which programs on this machine reach a listener."""
     return "localhost" if host in ANYWHERE else host
 
 
 def parse_listeners(
     entries: Sequence[str], setting: str, protocols: Mapping[str, str]
 ) -> tuple[Listener, ...]:
-    """The listeners of `listeners` or `advertised.listeners`; INVALID_CONFIG with one sentence otherwise."""
+    """Parse `listeners` or `advertised.listeners`; INVALID_CONFIG with one sentence if it is not valid."""
     found: dict[str, Listener] = {}
     for entry in entries:
         match = _LISTENER.fullmatch(entry.strip())
@@ -68,7 +68,7 @@ def parse_listeners(
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
-    """The protocols of `listener.security.protocol.map` by listener name."""
+    """Parse `listener.security.protocol.map`: protocols by listener name; INVALID_CONFIG if not valid."""
     protocols: dict[str, str] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name, separator, protocol = entry.partition(":")
@@ -85,10 +85,10 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 
 
 def parse_connection_limits(text: str) -> dict[str, int]:
-    """`max.connections.per.ip.overrides` as limits by address."""
+    """Parse `max.connections.per.ip.overrides`: limits by address; INVALID_CONFIG if not valid."""
     limits: dict[str, int] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
-        # The limit stands behind the last colon: an IPv6 address has some of its own.
+        # The limit follows the last colon: an IPv6 address has colons, too.
         host, _, limit = entry.rpartition(":")
         if not host or not limit.strip().isdecimal():
             raise _invalid(
@@ -105,7 +105,7 @@ def _invalid(setting: str, value: str, problem: str) -> KafkaError:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches such an address; a name is not resolved."""
+    """Return True if only this machine can reach the address; names other than localhost are not resolved."""
     if host.lower() == "localhost":
         return True
     try:

@@ -1,5 +1,4 @@
-"""The broker settings of what is told to a Prometheus: how much of it, and under whose
-names; and of what clients push."""
+"""The broker settings of metrics: their number and names for Prometheus, and those that clients push."""
 
 from typing import Final
 
@@ -14,8 +13,8 @@ METRICS_SETTINGS: Final = (
         "telemetry.max.bytes",
         INT,
         1_048_576,
-        "The maximum size of the metrics that a client pushes at once (KIP-714), in bytes: as they are "
-        "sent, and again when they are decompressed. More than 16 MiB are never accepted.",
+        "The maximum size of one push of metrics by a client (KIP-714), in bytes: compressed, and again "
+        "decompressed. More than 16 MiB are never accepted.",
         at_least(1),
         importance=LOW,
     ),
@@ -33,8 +32,8 @@ METRICS_SETTINGS: Final = (
         "ottla.metrics.all",
         BOOLEAN,
         False,
-        "Whether each scrape includes the partitions of internal topics one by one, and every bucket of "
-        "histograms. Without it they are in the totals, and /metrics?all=true asks for them.",
+        "If true, each scrape includes the single partitions of internal topics and all buckets of "
+        "histograms. Otherwise it includes only their totals, unless its URL is /metrics?all=true.",
         scope=ConfigScope.CLUSTER_WIDE,
         importance=LOW,
     ),

@@ -1,7 +1,7 @@
-"""The broker settings of OAUTHBEARER: whose access tokens a node accepts, and where the keys for them are.
+"""The broker settings of OAUTHBEARER: the access tokens that a node accepts, and the URL of their keys.
 
-Names and defaults are Kafka's. Where this is stricter: the keys come over https, and an audience and an
-issuer have to be set, since the provider's tokens for other services would be accepted otherwise.
+Names and defaults are Kafka's. Two rules are stricter: the keys must be fetched over https, and an audience
+and an issuer have to be set, because otherwise the provider's tokens for other services would be accepted.
 """
 
 from collections.abc import Mapping
@@ -31,8 +31,8 @@ OAUTHBEARER_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",
         LONG,
         3_600_000,
-        "How often to fetch the keys of the OAuth provider, in milliseconds. A token with an unknown key has "
-        "them fetched soon.",
+        "How often to fetch the keys of the OAuth provider, in milliseconds. A token with an unknown key "
+        "causes an earlier fetch.",
         at_least(1),
         importance=LOW,
     ),
@@ -41,7 +41,7 @@ OAUTHBEARER_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         LONG,
         100,
         "The pause before the keys of the OAuth provider are fetched again after a failure; it doubles "
-        "with each.",
+        "with each failure.",
         at_least(1),
         importance=LOW,
     ),
@@ -49,7 +49,7 @@ OAUTHBEARER_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
         LONG,
         10_000,
-        "The longest pause before the keys of the OAuth provider are fetched again after a failure.",
+        "The maximum pause before the keys of the OAuth provider are fetched again after a failure.",
         at_least(1),
         importance=LOW,
     ),
@@ -57,7 +57,7 @@ OAUTHBEARER_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         AUDIENCE,
         LIST,
         (),
-        "The audiences (aud) of which a token must name one.",
+        "The accepted audiences: the aud claim of a token must have one of them.",
     ),
     setting(
         ISSUER,
@@ -69,7 +69,7 @@ OAUTHBEARER_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         "sasl.oauthbearer.clock.skew.seconds",
         INT,
         30,
-        "How far the clocks of the OAuth provider and of this node may differ, in seconds.",
+        "The maximum difference of the clocks of the OAuth provider and this node, in seconds.",
         at_least(0),
         importance=LOW,
     ),
@@ -91,23 +91,24 @@ OAUTHBEARER_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         ALLOWED_HOSTS,
         LIST,
         (),
-        "The hosts from which keys may be fetched. If empty, the host of the URL that is set.",
+        "The hosts from which keys may be fetched. If empty, only the host of "
+        "sasl.oauthbearer.jwks.endpoint.url.",
         importance=LOW,
     ),
     setting(
         TRUSTSTORE_LOCATION,
         STRING,
         None,
-        "A PEM file with the authorities that certify the host of the keys. If empty, those of the operating "
-        "system. A file that changes is read anew.",
+        "A PEM file with the certificate authorities for the host of the keys. If empty, those of the "
+        "operating system are used. The file is read again when it changes.",
         importance=LOW,
     ),
     setting(
         ACCEPT_ANY,
         BOOLEAN,
         False,
-        f"Accept tokens without {AUDIENCE} and {ISSUER}: also those that the OAuth provider made for other "
-        "services.",
+        f"Accept tokens even if {AUDIENCE} and {ISSUER} are not set: also those that the OAuth provider "
+        "issued for other services.",
         importance=LOW,
     ),
 )
@@ -124,7 +125,7 @@ class JwksPauses(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRules:
-    """The claims that tokens must have. Without audiences none may name one; without an issuer any may."""
+    """The claims that tokens must have: without `audiences` no `aud`, without `issuer` any issuer."""
 
     audiences: frozenset[str] = frozenset()
     issuer: str | None = None
@@ -135,17 +136,17 @@ class TokenRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OauthBearer:
-    """Which tokens the clients of a listener may show, and where the keys for them are."""
+    """The tokens that clients of a listener may show, and the URL of the keys that verify them."""
 
     url: str
     allowed_hosts: tuple[str, ...]
-    truststore_location: str | None  # None: the authorities of the operating system
+    truststore_location: str | None  # None: the certificate authorities of the operating system
     pauses: JwksPauses
     rules: TokenRules
 
 
 def oauth_bearer(values: Mapping[str, ConfigValue]) -> OauthBearer:
-    """Return what these settings, those of one listener, come to; INVALID_CONFIG where they cannot hold."""
+    """Parse the settings of one listener; INVALID_CONFIG if they are incomplete or unsafe."""
     url, issuer = _text(values, URL), _text(values, ISSUER)
     audiences, hosts = _words(values, AUDIENCE), _words(values, ALLOWED_HOSTS)
     if not url:
@@ -153,7 +154,7 @@ def oauth_bearer(values: Mapping[str, ConfigValue]) -> OauthBearer:
     missing = [name for name, value in ((AUDIENCE, audiences), (ISSUER, issuer)) if not value]
     if missing and not values[ACCEPT_ANY]:
         raise _invalid(
-            f"OAUTHBEARER needs {' and '.join(missing)}, or tokens that were made for other services would "
+            f"OAUTHBEARER needs {' and '.join(missing)}, or tokens that were issued for other services would "
             f"be accepted; {ACCEPT_ANY}=true accepts them."
         )
     allowed = hosts or ((urlsplit(url).hostname or "",) if _is_url(url) else ())
@@ -178,16 +179,16 @@ def oauth_bearer(values: Mapping[str, ConfigValue]) -> OauthBearer:
 
 
 def check_url(url: str, allowed_hosts: tuple[str, ...]) -> None:
-    """Raise INVALID_CONFIG unless keys may be fetched from there."""
+    """Raise INVALID_CONFIG unless keys may be fetched from the URL."""
     if not _is_url(url):
-        raise _refused(url, "it is no URL")
+        raise _refused(url, "it is not a URL")
     parts = urlsplit(url)
     if parts.scheme != "https":
-        raise _refused(url, "only https proves whose keys they are")
+        raise _refused(url, "only https proves the origin of the keys")
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise _refused(url, "it has a user, a password or a fragment")
     if not parts.hostname or parts.hostname not in {one.lower() for one in allowed_hosts}:
-        raise _refused(url, f"its host is none of {ALLOWED_HOSTS}")
+        raise _refused(url, f"its host is not in {ALLOWED_HOSTS}")
 
 
 def _is_url(text: str) -> bool:

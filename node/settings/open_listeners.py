@@ -1,4 +1,4 @@
-"""The listeners that a node opens and advertises, by its settings, and what TLS and logins are on each."""
+"""Finds the listeners that a node opens and advertises, and the TLS and logins of each, from its settings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,20 +27,20 @@ from ottla.node.settings.setting import Typed
 
 
 class OpenListeners(NamedTuple):
-    """The listeners of a node, and which of them are for whom."""
+    """The listeners of a node, those for clients, for controllers and for other brokers."""
 
     all: tuple[Listener, ...]
     of_clients: tuple[Listener, ...]
     advertised: tuple[Listener, ...]
     advertised_controllers: tuple[Listener, ...]
-    of_controllers: tuple[Listener, ...]  # in the order of the names: by the first this node dials others
-    controllers: tuple[str, ...]  # the names
-    first_controller: Listener | None  # that nodes dial, which this one may not have
-    inter_broker: str  # of a node that is only a controller, the first listener for controllers
+    of_controllers: tuple[Listener, ...]  # in the order of controller.listener.names
+    controllers: tuple[str, ...]  # controller.listener.names, in upper case
+    first_controller: Listener | None  # that nodes dial; this node itself may not open it
+    inter_broker: str  # the name; on a node that is only a controller, its first controller listener
 
 
 def open_listeners(typed: Typed) -> OpenListeners:
-    """Return the listeners that settings, by attribute, come to; INVALID_CONFIG if they contradict."""
+    """Return the listeners of a node with these settings, by attribute; INVALID_CONFIG if they contradict."""
     protocols = parse_protocol_map(typed["listener_security_protocol_map"])
     controllers = tuple(name.strip().upper() for name in typed["controller_listener_names"])
     spare = _spare(protocols, controllers)
@@ -72,12 +72,12 @@ def open_listeners(typed: Typed) -> OpenListeners:
 
 
 def is_only_controller(typed: Typed) -> bool:
-    """Return whether the settings make a node a controller, and no broker."""
+    """Return True if the settings make a node a controller, and not a broker."""
     return set(typed["process_roles"]) == {"controller"}
 
 
 class SecuredListeners(NamedTuple):
-    """What TLS and logins are on the listeners of a node, and by what it dials others; as in the settings."""
+    """The TLS and logins of a node's listeners and of its connections to others; fields of BrokerConfig."""
 
     listener_security: Mapping[str, ListenerSecurity]
     listener_sasl: Mapping[str, ListenerSasl]
@@ -89,7 +89,7 @@ class SecuredListeners(NamedTuple):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return what a node should say of its logins."""
+        """The warnings about its logins."""
         of_both = (*self.listener_sasl.values(), *self.controller_sasl.values())
         return tuple(one.warning for one in of_both if one.warning)
 
@@ -102,7 +102,7 @@ def secured_listeners(
     texts: Mapping[str, str],
     own_keystore: str | None,
 ) -> SecuredListeners:
-    """Return what settings come to; `own_keystore` is the one that `ottla.secure` makes, None without it."""
+    """Return the TLS and logins of the settings; `own_keystore` is the one that `ottla.secure` makes."""
     first = found.first_controller
     controller_sasl, login = _of_controllers(
         first, for_controllers, typed["sasl_mechanism_controller_protocol"], values, texts
@@ -127,7 +127,7 @@ def secured_listeners(
 
 
 def _spare(protocols: Mapping[str, str], controllers: Sequence[str]) -> dict[str, str]:
-    """Controllers' listeners need no entry in the protocol map: PLAINTEXT unless it says otherwise."""
+    """Return the protocol map with PLAINTEXT for controller listeners that have no entry."""
     return {**dict.fromkeys(controllers, "PLAINTEXT"), **protocols}
 
 
@@ -136,24 +136,24 @@ def _without(listeners: tuple[Listener, ...], controllers: Sequence[str]) -> tup
 
 
 def _check_all_are_of_controllers(listeners: Sequence[Listener], controllers: Sequence[str]) -> None:
-    """Raise INVALID_CONFIG unless a node that is only a controller has listeners for controllers alone."""
+    """Raise INVALID_CONFIG unless a node that is only a controller has nothing but controller listeners."""
     if not controllers:
         raise invalid("controller.listener.names", "a controller needs it, such as CONTROLLER.")
     for other in _without(tuple(listeners), controllers):
         raise invalid(
             "listeners",
             f"with process.roles=controller it must contain only listeners in controller.listener.names, and "
-            f"{other.name} is none of them.",
+            f"{other.name} is not one of them.",
         )
 
 
 def _check_advertised(
     listeners: Sequence[Listener], of_clients: Sequence[Listener], advertised: Sequence[Listener]
 ) -> None:
-    """Raise INVALID_CONFIG where nobody could connect to what the node would say of itself.
+    """Raise INVALID_CONFIG if no client could connect to an address that the node would advertise.
 
-    As in Apache Kafka, a listener of clients on 0.0.0.0 needs an advertised address, one without a host has
-    the name of the machine.
+    As in Apache Kafka, a client listener on 0.0.0.0 needs an advertised address, and one without a host
+    advertises the name of the machine.
     """
     names = {listener.name for listener in listeners}
     for listener in advertised:
@@ -176,7 +176,7 @@ def _check_advertised(
 def _first_controller(
     controllers: Sequence[str], listeners: Sequence[Listener], protocols: Mapping[str, str]
 ) -> Listener | None:
-    """Return the listener of controllers that nodes dial, as in Apache Kafka the first that is named."""
+    """Return the controller listener that nodes dial: the first name that this node has, else the first."""
     found = next((one for name in controllers for one in listeners if one.name == name), None)
     if found is not None or not controllers:
         return found
@@ -204,9 +204,9 @@ def _inter_broker_listener(typed: Typed, listeners: Sequence[Listener]) -> str:
 def _security(
     found: OpenListeners, values: Mapping[str, ConfigValue], texts: Mapping[str, str]
 ) -> dict[str, ListenerSecurity]:
-    """Return what the settings of TLS come to for each listener that has it.
+    """Return the TLS of each listener that has it.
 
-    A node that is only a broker has no listener for controllers, but its settings, to dial them.
+    A node that is only a broker opens no controller listener, but has its settings, to dial controllers.
     """
     listeners, first = found.all, found.first_controller
     if first is not None and first not in listeners:
@@ -216,7 +216,7 @@ def _security(
         place = listener_setting(name)
         if place is not None and place[1] in LISTENER_SETTINGS and place[0] in overrides:
             overrides[place[0]][place[1]] = BROKER_CONFIG_DEF.parse(name, text)
-    for name in found.controllers:  # They always show each other certificates.
+    for name in found.controllers:  # controllers and their peers always show each other certificates
         overrides.setdefault(name, {})["ssl.client.auth"] = REQUIRED
     return {
         one.name: listener_security(
@@ -232,7 +232,7 @@ def _security(
 
 
 def _bound_to_ids(security: Mapping[str, ListenerSecurity], own_keystore: str) -> dict[str, ListenerSecurity]:
-    """Have certificates that `ottla.secure` makes be those of nodes by their ids alone."""
+    """Require the id of a node in certificates, not only its host, where `ottla.secure` made the keystore."""
     return {
         name: replace(one, needs_node_id=one.is_between_nodes and one.keystore.location == own_keystore)
         for name, one in security.items()
@@ -242,10 +242,10 @@ def _bound_to_ids(security: Mapping[str, ListenerSecurity], own_keystore: str) -
 def _peer_security(
     inter_broker: str, listeners: Sequence[Listener], security: Mapping[str, ListenerSecurity]
 ) -> ListenerSecurity | None:
-    """Return by which keys this node dials others that have TLS.
+    """Return the TLS by which this node connects to nodes that have TLS.
 
-    While nodes go over to TLS one after another, those that have not must reach those that have: by the keys
-    of their first listener with TLS that trusts somebody.
+    While a cluster changes to TLS node by node, nodes without it on their inter-broker listener must reach
+    those with it: they use the keys of their first listener with TLS and a truststore.
     """
     own = [security[one.name] for one in listeners if one.name in security]
     own.sort(key=lambda one: one.listener != inter_broker)
@@ -259,9 +259,9 @@ def _of_controllers(
     values: Mapping[str, ConfigValue],
     texts: Mapping[str, str],
 ) -> tuple[dict[str, ListenerSasl], NodeLogin | None]:
-    """Return the SASL of listeners for controllers, and by which user this node logs in at the first of them.
+    """Return the SASL of controller listeners, and the user of this node at the first of them.
 
-    It has none where the first takes no logins: others shall not get a password.
+    The user is None if the first has no SASL: a password for other listeners must not be sent there.
     """
     dialled = [] if first is None or first in listeners else [first]
     found = _sasl([*listeners, *dialled], values, texts)
@@ -271,10 +271,10 @@ def _of_controllers(
 
 
 def _peer_login(inter_broker: str, of_sasl: Mapping[str, ListenerSasl], mechanism: str) -> NodeLogin | None:
-    """Return by which user this node logs in at others; INVALID_CONFIG if it should and has none.
+    """Return the user of this node at other nodes; INVALID_CONFIG if it needs one and has none.
 
-    While nodes go over to logins one after another, those whose own listener for nodes has none use what the
-    settings of another listener say.
+    While a cluster changes to logins node by node, nodes without SASL on their inter-broker listener use the
+    user of another listener.
     """
     if inter_broker in of_sasl:
         return node_login(of_sasl[inter_broker], mechanism)
@@ -285,7 +285,7 @@ def _peer_login(inter_broker: str, of_sasl: Mapping[str, ListenerSasl], mechanis
 def _sasl(
     listeners: Sequence[Listener], values: Mapping[str, ConfigValue], texts: Mapping[str, str]
 ) -> dict[str, ListenerSasl]:
-    """Return what the settings of SASL come to for each listener that has it."""
+    """Return the SASL of each listener that has it."""
     overrides: dict[str, dict[str, ConfigValue]] = {one.name: {} for one in listeners}
     of_mechanisms: dict[str, dict[tuple[str, str], ConfigValue]] = {one.name: {} for one in listeners}
     for name, text in texts.items():

@@ -1,20 +1,20 @@
-"""`server.properties`: the file format of Java's properties, as far as people write it by hand."""
+"""Parses `server.properties`: the parts of Java's properties format that people write by hand."""
 
 import re
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
-MAX_PROPERTIES_BYTES: Final = 1 << 20  # 400 settings of 2 KiB; more is another file
+MAX_PROPERTIES_BYTES: Final = 1 << 20  # 400 settings of 2 KiB; a larger file is something else
 _SEPARATOR = re.compile(r"(?:\\.|[^\s=:\\])*")
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(content: bytes, name: str = "The properties file") -> dict[str, str]:
-    """Names and values; the last of several equal names wins. INVALID_CONFIG if it is not text.
+    """Return the values by name; the last of equal names wins. INVALID_CONFIG if it is not text.
 
-    `name` is what the file is called then.
+    Errors call the file `name`.
     """
     if len(content) > MAX_PROPERTIES_BYTES:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} is larger than 1 MiB.")
@@ -34,7 +34,7 @@ def parse_properties(content: bytes, name: str = "The properties file") -> dict[
 
 
 def _logical_lines(text: str) -> list[str]:
-    """Lines without comments, those that end in a backslash joined with the next."""
+    """Return the lines without comments; a line that ends in a backslash is joined with the next."""
     lines: list[str] = []
     continued = ""
     for raw in text.splitlines():

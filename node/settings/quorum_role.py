@@ -1,4 +1,4 @@
-"""What a node is to the metadata quorum, by its settings."""
+"""Finds the role of a node in the metadata quorum from its settings."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from ottla.node.settings.setting import Typed
 
 
 class QuorumRole(NamedTuple):
-    """What a node is to the metadata quorum."""
+    """The role of a node in the metadata quorum."""
 
     is_voter: bool
     listeners: tuple[Listener, ...]
@@ -20,7 +20,7 @@ class QuorumRole(NamedTuple):
 
 
 def quorum_role(node_id: int, typed: Typed, listeners: Sequence[Listener]) -> QuorumRole:
-    """Return the part that a node has in the quorum; `listeners` are those for controllers."""
+    """Return the role of a node; `listeners` are for controllers. INVALID_CONFIG if settings contradict."""
     voters = parse_voters(typed["controller_quorum_voters"])
     servers = parse_bootstrap_servers(typed["controller_quorum_bootstrap_servers"])
     roles = set(typed["process_roles"])
@@ -36,7 +36,7 @@ def quorum_role(node_id: int, typed: Typed, listeners: Sequence[Listener]) -> Qu
             "controller.quorum.voters",
             "a node that is only a broker needs this setting or controller.quorum.bootstrap.servers.",
         )
-    # Apache Kafka's own example of a single node names itself as the server to begin with.
+    # Apache Kafka's example of a single node names itself in controller.quorum.bootstrap.servers.
     own_ports = {listener.port for listener in listeners}
     founds = not voters and roles != {"broker"} and own_ports.issuperset(port for _, port in servers)
     is_voter = is_named or founds
@@ -48,7 +48,7 @@ def quorum_role(node_id: int, typed: Typed, listeners: Sequence[Listener]) -> Qu
             "a voter of a quorum of several nodes needs a controller listener in listeners.",
         )
     if listeners and typed["cluster_secret"] is None:
-        # Whoever reaches it could be anybody.
+        # Without the secret, any process could pose as a node there.
         warning = (
             "Controller listeners are not opened, because cluster.secret is not set; a "
             "single node needs neither."

@@ -1,7 +1,8 @@
-"""The broker settings of TLS and logins of the REST API, and what they come to.
+"""The broker settings of TLS and logins of the REST API, and the resolved result.
 
-The settings of TLS are those of listeners, with `ottla.rest.` before them; where one is not set, that without
-the prefix counts. Whether clients show a certificate is said by `ottla.rest.ssl.client.auth` alone.
+The settings of TLS are those of listeners with the prefix `ottla.rest.`; if one is not set, the setting
+without the prefix is used. `ottla.rest.ssl.client.auth` is the exception: it alone decides if clients show a
+certificate.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from ottla.node.settings.rest_settings import RestAddress
 from ottla.node.settings.security_settings import NONE, TLS_SETTINGS, ListenerSecurity, listener_security
 from ottla.node.settings.setting import BOOLEAN, HIGH, LIST, LONG, LOW, setting
 
-REST: Final = "REST API"  # its name beside those of listeners, of which none has a blank
+REST: Final = "REST API"  # used like the name of a listener, but listeners cannot have a blank in theirs
 BASIC, BEARER, CERTIFICATE = "basic", "bearer", "certificate"
 AUTHENTICATION: Final = "ottla.rest.authentication"
 WITHOUT_TLS: Final = "ottla.rest.authentication.without.tls"
@@ -25,20 +26,20 @@ SESSION_IDLE_MS: Final = "ottla.rest.session.idle.ms"
 SESSION_MAX_MS: Final = "ottla.rest.session.max.ms"
 PREFIX: Final = "ottla.rest."
 CLIENT_AUTH: Final = "ssl.client.auth"
-# Nodes are not dialled there.
+# No node connects to the REST API, so no name in a certificate is checked.
 _NOT_OF_REST: Final = frozenset({"ssl.endpoint.identification.algorithm"})
 _OF_REST: Final = tuple(key for key in TLS_SETTINGS if key.name not in _NOT_OF_REST)
 REST_TLS_NAMES: Final = frozenset(PREFIX + key.name for key in _OF_REST)
 
 
 def _of_rest(key: ConfigKey) -> ConfigKey:
-    """Return the setting of the REST API that stands for one of listeners."""
+    """Return the setting of the REST API for a TLS setting of listeners."""
     is_own = key.name == CLIENT_AUTH
     documentation = (
-        "Whether clients of https listeners of the REST API show a certificate: required refuses those "
-        "without one, requested takes both, none asks for no certificate."
+        "Certificates of clients at https addresses of the REST API: required rejects clients without one, "
+        "requested accepts them, none does not ask for one."
         if is_own
-        else f"{key.name} for the https listeners of the REST API. If not set, {key.name} counts."
+        else f"{key.name} for the https addresses of the REST API. If not set, {key.name} is used."
     )
     return replace(
         key,
@@ -54,10 +55,10 @@ REST_SECURITY_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         AUTHENTICATION,
         LIST,
         (),
-        "How clients of the REST API prove who they are: basic (user and password of a SCRAM user), bearer "
-        "(an access token, judged by sasl.oauthbearer.*), certificate (by TLS; see "
-        "ottla.rest.ssl.client.auth). A client that proves itself in none of these ways gets status 401. "
-        "Empty: everybody is User:ANONYMOUS.",
+        "How clients of the REST API log in: basic (user and password of a SCRAM user), bearer (an access "
+        "token, checked by the rules of sasl.oauthbearer.*), certificate (by TLS; see "
+        "ottla.rest.ssl.client.auth). A client that logs in by none of these gets status 401. If empty, "
+        "every client is User:ANONYMOUS.",
         list_of(BASIC, BEARER, CERTIFICATE),
         importance=HIGH,
     ),
@@ -65,8 +66,8 @@ REST_SECURITY_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         WITHOUT_TLS,
         BOOLEAN,
         False,
-        "Allow basic and bearer at addresses of the REST API without TLS that are not of this machine alone: "
-        "everybody between client and node can read the passwords and tokens.",
+        "Allow basic and bearer at addresses of the REST API without TLS that are not loopback addresses: "
+        "anyone on the network path can read the passwords and tokens.",
         importance=LOW,
     ),
     setting(
@@ -74,13 +75,13 @@ REST_SECURITY_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         LIST,
         (),
         "The principals that may read /metrics besides those with DESCRIBE on the cluster, such as "
-        "User:prometheus; User:* stands for everybody, also without a login.",
+        "User:prometheus; User:* stands for every client, even without a login.",
     ),
     setting(
         SESSION_IDLE_MS,
         LONG,
         1_800_000,
-        "How long a login to the console lasts while nothing is asked with it, in milliseconds.",
+        "How long a login to the console lasts without a request, in milliseconds.",
         at_least(1_000),
         importance=LOW,
     ),
@@ -88,7 +89,7 @@ REST_SECURITY_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         SESSION_MAX_MS,
         LONG,
         43_200_000,
-        "How long a login to the console lasts at most, in milliseconds.",
+        "The maximum duration of a login to the console, in milliseconds.",
         at_least(1_000),
         importance=LOW,
     ),
@@ -98,10 +99,10 @@ REST_SECURITY_SETTINGS: Final[tuple[ConfigKey, ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestLogins:
-    """The logins of the REST API. Without `methods` nobody has to log in."""
+    """The logins of the REST API. Without `methods` there are none."""
 
     methods: tuple[str, ...] = ()
-    tokens: OauthBearer | None = None  # of `bearer`
+    tokens: OauthBearer | None = None  # for `bearer`
     session_idle_ms: int = 1_800_000
     session_max_ms: int = 43_200_000
     metrics_principals: frozenset[str] = frozenset()
@@ -113,14 +114,14 @@ def rest_security(
 ) -> ListenerSecurity | None:
     """Return the TLS of the REST API; None if none of its addresses has any.
 
-    INVALID_CONFIG if these settings cannot stand together. `texts` are those that somebody has set.
+    INVALID_CONFIG if these settings contradict. `texts` has those that were set, without defaults.
     """
     if not any(address.is_secure for address in addresses):
         given = sorted(REST_TLS_NAMES.intersection(texts))
         if given and addresses:
             raise _invalid(
                 given[0],
-                "the REST API has no address with https, so nothing of it is encrypted. Add one "
+                "the REST API has no https address, so its connections are not encrypted. Add one "
                 "(ottla.rest.listeners), or remove the setting if you accept that.",
             )
         return None
@@ -143,7 +144,7 @@ def rest_logins(
     security: ListenerSecurity | None,
     values: Mapping[str, ConfigValue],
 ) -> RestLogins:
-    """Return how clients of the REST API log in; INVALID_CONFIG where that cannot be as it is set."""
+    """Return the logins of the REST API; INVALID_CONFIG if they cannot work, or passwords could be read."""
     methods = tuple(dict.fromkeys(cast("tuple[str, ...]", values[AUTHENTICATION])))
     if CERTIFICATE in methods and (security is None or security.client_auth == NONE):
         raise _invalid(
@@ -158,20 +159,20 @@ def rest_logins(
         if not values[WITHOUT_TLS]:
             raise _invalid(
                 AUTHENTICATION,
-                f"{place} has no TLS, so everybody on the way could read passwords and tokens. Use https:// "
-                "or a loopback address in ottla.rest.listeners, or set "
+                f"{place} has no TLS, so anyone on the network path could read passwords and tokens. Use "
+                "https:// or a loopback address in ottla.rest.listeners, or set "
                 f"{WITHOUT_TLS}=true if you accept that.",
             )
         warning = (
-            f"The REST API takes passwords or tokens at {place} without TLS: everybody between a client and "
-            "this node can read them."
+            f"The REST API accepts passwords or tokens at {place} without TLS: anyone on the network "
+            "path can read them."
         )
     tokens = None
     if BEARER in methods:
         try:
             tokens = oauth_bearer(values)
         except KafkaError as error:
-            raise _invalid(AUTHENTICATION, f"it has bearer. {error.detail}") from None
+            raise _invalid(AUTHENTICATION, f"it includes bearer. {error.detail}") from None
     return RestLogins(
         methods=methods,
         tokens=tokens,

@@ -16,7 +16,7 @@ PROBE_LISTENER: Final = "ottla.probe.listener"
 TRUSTED_PROXIES: Final = "ottla.rest.trusted.proxies"
 READS_MAX: Final = "ottla.rest.reads.max"
 MAX_PROXIES: Final = 100
-DEFAULT_REST_PORT: Final = 8082  # Confluent's REST proxy has it
+DEFAULT_REST_PORT: Final = 8082  # as Confluent's REST Proxy
 _URL = re.compile(r"http(s?)://(?:\[([0-9A-Fa-f:.%]+)\]|([A-Za-z0-9_.-]*)):(\d{1,5})/?")
 _HOST_AND_PORT = re.compile(r"(?:http://)?(?:\[([0-9A-Fa-f:.%]+)\]|([A-Za-z0-9_.-]*)):(\d{1,5})/?")
 _ALLOWED_HOST = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
@@ -26,7 +26,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class RestAddress(NamedTuple):
-    """Where the API is served; an empty host is all addresses of the machine, port 0 a free one."""
+    """An address of the REST API; an empty host is all addresses of the machine, port 0 a free port."""
 
     host: str
     port: int
@@ -34,7 +34,7 @@ class RestAddress(NamedTuple):
 
     @property
     def url(self) -> str:
-        """Return the whole address, as a client writes it."""
+        """The whole address, as a client writes it."""
         return f"{'https' if self.is_secure else 'http'}://{self.authority}"
 
     @property
@@ -177,14 +177,14 @@ REST_SETTINGS: Final = (
 
 
 def parse_rest_listeners(entries: Sequence[str]) -> tuple[RestAddress, ...]:
-    """The addresses of `ottla.rest.listeners`; INVALID_CONFIG with one sentence otherwise."""
+    """Parse `ottla.rest.listeners`; INVALID_CONFIG with one sentence if it is not valid."""
     if len(entries) > MAX_LISTENERS:
         raise _invalid(REST_LISTENERS, f"{len(entries)} addresses", f"at most {MAX_LISTENERS} are allowed.")
     return tuple(_parse(REST_LISTENERS, entry.strip()) for entry in entries)
 
 
 def parse_advertised_rest_listener(text: str | None) -> RestAddress | None:
-    """The address of `ottla.rest.advertised.listener`; INVALID_CONFIG with one sentence otherwise."""
+    """Parse `ottla.rest.advertised.listener`; INVALID_CONFIG with one sentence if it is not valid."""
     if not text:
         return None
     address = _parse(ADVERTISED_REST_LISTENER, text.strip())
@@ -194,7 +194,7 @@ def parse_advertised_rest_listener(text: str | None) -> RestAddress | None:
 
 
 def parse_trusted_proxies(entries: Sequence[str]) -> tuple[Network, ...]:
-    """Return the networks of `ottla.rest.trusted.proxies`; INVALID_CONFIG otherwise."""
+    """Parse `ottla.rest.trusted.proxies`; INVALID_CONFIG with one sentence if it is not valid."""
     if len(entries) > MAX_PROXIES:
         raise _invalid(TRUSTED_PROXIES, f"{len(entries)} entries", f"at most {MAX_PROXIES} are allowed.")
     found = []
@@ -207,7 +207,7 @@ def parse_trusted_proxies(entries: Sequence[str]) -> tuple[Network, ...]:
 
 
 def parse_probe_listener(text: str | None) -> RestAddress | None:
-    """Return the address of `ottla.probe.listener`; INVALID_CONFIG with one sentence otherwise."""
+    """Parse `ottla.probe.listener`; INVALID_CONFIG with one sentence if it is not valid."""
     if not text or not text.strip():
         return None
     match = _HOST_AND_PORT.fullmatch(text.strip())
@@ -217,7 +217,7 @@ def parse_probe_listener(text: str | None) -> RestAddress | None:
 
 
 def parse_allowed_hosts(entries: Sequence[str]) -> tuple[str, ...]:
-    """The names of `ottla.rest.allowed.hosts` in small letters; INVALID_CONFIG otherwise."""
+    """Parse `ottla.rest.allowed.hosts` into lower case; INVALID_CONFIG if it is not valid."""
     names = tuple(entry.strip().lower() for entry in entries)
     for name in names:
         if not _ALLOWED_HOST.fullmatch(name):
@@ -234,7 +234,7 @@ def _parse(name: str, entry: str) -> RestAddress:
 
 
 def _address(name: str, entry: str, parts: Sequence[str | None]) -> RestAddress:
-    """Return the address with these parts: the host in brackets, or without them, and the port."""
+    """Return the address with these parts: the host if in brackets, the host if not, and the port."""
     port = int(parts[2] or 0)
     if port > MAX_PORT:
         raise _invalid(name, entry, f"its port must be at most {MAX_PORT}.")

@@ -1,8 +1,8 @@
-"""The broker settings of SASL, and what they come to for one listener.
+"""The broker settings of SASL, and the result for one listener.
 
-Most can be given for all listeners or for one, as `listener.name.NAME.sasl.enabled.mechanisms`; those of one
-mechanism stand behind its name, too: `listener.name.NAME.plain.sasl.jaas.config`. `listener_sasl` resolves
-that once. Where a default is not Kafka's: what a client may send before it has logged in is smaller.
+Most can be set for all listeners or for one, as in `listener.name.NAME.sasl.enabled.mechanisms`; settings of
+one mechanism also have its name, as in `listener.name.NAME.plain.sasl.jaas.config`. `listener_sasl` resolves
+that once. A default that is not Kafka's: the size of requests before the login is smaller.
 """
 
 import re
@@ -30,7 +30,7 @@ BETWEEN_NODES: Final = "sasl.mechanism.inter.broker.protocol"
 OF_CONTROLLERS: Final = "sasl.mechanism.controller.protocol"
 FAILED_DELAY_MS: Final = "connection.failed.authentication.delay.ms"
 PLAIN_WITHOUT_TLS: Final = "ottla.sasl.plain.without.tls"
-NODE_MECHANISMS: Final = (SCRAM_SHA_512, SCRAM_SHA_256, PLAIN)  # by which nodes may log in at each other
+NODE_MECHANISMS: Final = (SCRAM_SHA_512, SCRAM_SHA_256, PLAIN)  # by which nodes may log in to each other
 _NO_USERS_YET: Final = (
     "the SCRAM users of the cluster are in the metadata, which a node can read only once it is connected to "
     "a controller"
@@ -53,45 +53,45 @@ SASL_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         None,
         "The users of PLAIN at one listener (listener.name.NAME.plain.sasl.jaas.config): a PlainLoginModule "
         'with an option user_NAME="PASSWORD" for each. Without one, PLAIN has the SCRAM users of the '
-        "cluster. By the options username and password, of a ScramLoginModule too, this node logs in at "
-        "others.",
+        "cluster. With the options username and password, also of a ScramLoginModule, this node logs in "
+        "to other nodes.",
         of_listener=_PER_BROKER,
     ),
     setting(
         BETWEEN_NODES,
         STRING,
         "GSSAPI",
-        "The mechanism by which nodes log in at each other: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN. A node "
+        "The mechanism by which nodes log in to each other: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN. A node "
         "whose inter.broker.listener.name has SASL needs it: Kafka's default, GSSAPI, is not supported.",
     ),
     setting(
         OF_CONTROLLERS,
         STRING,
         "GSSAPI",
-        "The mechanism by which nodes log in at listeners of controllers that have SASL: PLAIN. SCRAM needs "
-        "the metadata, which are read only then.",
+        "The mechanism by which nodes log in to controller listeners with SASL: PLAIN. SCRAM would need the "
+        "metadata, which a node can read only after this login.",
     ),
     setting(
         MAX_REAUTH_MS,
         LONG,
         0,
         "How long a login with SASL lasts, in milliseconds. A client that does not log in again in time is "
-        "disconnected. 0: as long as the connection.",
+        "disconnected. With 0 a login lasts as long as its connection.",
         of_listener=_PER_BROKER,
     ),
     setting(
         MAX_RECEIVE_SIZE,
         INT,
         65_536,
-        "The largest request in bytes of a client that has not logged in.",
+        "The maximum size in bytes of a request before the login.",
         at_least(1),
     ),
     setting(
         FAILED_DELAY_MS,
         INT,
         100,
-        "How long the answer to a failed login, and the end of its connection, are held back; also the end "
-        "of a connection whose TLS handshake failed. In milliseconds.",
+        "The minimum delay in milliseconds of the response to a failed login and the end of its connection, "
+        "and of the end of a connection whose TLS handshake failed.",
         at_least(0),
         importance=LOW,
     ),
@@ -99,14 +99,14 @@ SASL_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         PLAIN_WITHOUT_TLS,
         BOOLEAN,
         False,
-        "Allow PLAIN and OAUTHBEARER at SASL_PLAINTEXT listeners: everybody between client and node can read "
-        "the passwords and tokens.",
+        "Allow PLAIN and OAUTHBEARER at SASL_PLAINTEXT listeners: anyone on the network path can read the "
+        "passwords and tokens.",
         importance=LOW,
     ),
     *OAUTHBEARER_SETTINGS,
 )
 SASL_NAMES: Final = frozenset(key.name for key in SASL_SETTINGS)
-# Those that can be given for one listener, and those of one mechanism at a listener.
+# Settings that can be set for one listener, and below those of one mechanism at a listener.
 SASL_LISTENER_SETTINGS: Final = SASL_NAMES - {
     JAAS_CONFIG,
     FAILED_DELAY_MS,
@@ -121,7 +121,7 @@ _OF_A_MECHANISM: Final = re.compile(
 
 
 class MechanismSetting(NamedTuple):
-    """The place of a setting of one mechanism at one listener."""
+    """The parts of the name of a setting for one mechanism at one listener."""
 
     listener: str
     mechanism: str
@@ -136,7 +136,7 @@ def mechanism_setting(name: str) -> MechanismSetting | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLogin:
-    """The user by which a node logs in at others."""
+    """The user by which a node logs in to other nodes."""
 
     mechanism: str
     user: str
@@ -145,8 +145,10 @@ class NodeLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MechanismSettings:
-    """One mechanism at a listener. `passwords` are those of PLAIN's own users; None: the cluster's users.
-    `tokens` are those that OAUTHBEARER takes. By `node_login` this node logs in at such listeners of others.
+    """The settings of one mechanism at a listener.
+
+    `passwords` are those of PLAIN's own users; None: the SCRAM users of the cluster. `tokens` are those that
+    OAUTHBEARER accepts. `node_login` is the user of this node at such listeners of other nodes.
     """
 
     name: str
@@ -161,7 +163,7 @@ class ListenerSasl:
     """The settings of SASL of one listener, resolved."""
 
     listener: str
-    mechanisms: Mapping[str, MechanismSettings]  # by name, in the order in which clients are told of them
+    mechanisms: Mapping[str, MechanismSettings]  # by name, in the order of SaslHandshake responses
     max_receive_bytes: int
     failed_delay_ms: int
     warning: str = ""
@@ -173,10 +175,10 @@ def listener_sasl(
     overrides: Mapping[str, ConfigValue],
     of_mechanisms: Mapping[tuple[str, str], ConfigValue],
 ) -> ListenerSasl:
-    """Return what holds for a SASL listener.
+    """Return the resolved settings of a SASL listener.
 
     `overrides` are its own settings without prefix, `of_mechanisms` those by mechanism and setting.
-    INVALID_CONFIG, with the listener, where they cannot stand together.
+    INVALID_CONFIG, which names the listener, if they contradict.
     """
 
     def invalid(name: str, reason: str) -> KafkaError:
@@ -201,7 +203,7 @@ def listener_sasl(
             raise invalid(
                 ENABLED_MECHANISMS,
                 f"cannot use {name[:80]}, which is not supported. Name one or more of "
-                f"{', '.join(LOGIN_MODULES)}; SCRAM-SHA-512 is the one to choose.",
+                f"{', '.join(LOGIN_MODULES)}; SCRAM-SHA-512 is recommended.",
             )
     if not names:
         raise invalid(ENABLED_MECHANISMS, f"needs one of {', '.join(LOGIN_MODULES)}.")
@@ -210,19 +212,19 @@ def listener_sasl(
         if not found[PLAIN_WITHOUT_TLS]:
             raise invalid(
                 ENABLED_MECHANISMS,
-                "has no TLS, so PLAIN would send passwords that everybody on the way can read. Use "
+                "has no TLS, so PLAIN would send passwords that anyone on the network path can read. Use "
                 f"SCRAM-SHA-512 or a SASL_SSL listener, or set {PLAIN_WITHOUT_TLS}=true if you accept that.",
             )
         warning = (
-            f"The listener {listener.name} takes passwords by PLAIN without TLS: everybody between a client "
-            "and this node can read them."
+            f"The listener {listener.name} accepts passwords by PLAIN without TLS: anyone on the network "
+            "path can read them."
         )
     tokens = None
     if OAUTHBEARER in names:
         if not listener.has_tls and not found[PLAIN_WITHOUT_TLS]:
             raise invalid(
                 ENABLED_MECHANISMS,
-                "has no TLS, so OAUTHBEARER would send tokens that everybody on the way can read and use. "
+                "has no TLS, so OAUTHBEARER would send tokens that anyone on the network path can use. "
                 f"Use a SASL_SSL listener, or set {PLAIN_WITHOUT_TLS}=true if you accept that.",
             )
         try:
@@ -238,7 +240,7 @@ def listener_sasl(
             try:
                 options = _options_of(str(jaas), LOGIN_MODULES[name])
                 own_login = _node_login(name, options)
-                # A module that has nothing but the login of this node leaves the users to the cluster.
+                # If the module has only the login of this node, PLAIN has the SCRAM users of the cluster.
                 if name == PLAIN and (own_login is None or _users_of(options)):
                     passwords = _users_of(options)
             except JaasError as error:
@@ -261,7 +263,7 @@ def listener_sasl(
 
 
 def _options_of(text: str, module_name: str) -> Mapping[str, str]:
-    """Return the options of a login module; JaasError if it is another one."""
+    """Return the options of the login module `module_name`; JaasError if the text has another or several."""
     modules = parse_jaas(text)
     if len(modules) != 1:
         raise JaasError(f"it has {len(modules)} login modules instead of one")
@@ -271,7 +273,7 @@ def _options_of(text: str, module_name: str) -> Mapping[str, str]:
 
 
 def _users_of(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the passwords of the users that the options of a login module name."""
+    """Return the passwords in the options of a login module, by user."""
     return {
         option.removeprefix(_USER_PREFIX): value
         for option, value in options.items()
@@ -280,7 +282,7 @@ def _users_of(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _node_login(mechanism: str, options: Mapping[str, str]) -> NodeLogin | None:
-    """Return the user of this node that the options of a login module name, None if they name none."""
+    """Return the user of this node in the options of a login module, or None."""
     user, password = options.get("username", ""), options.get("password", "")
     if mechanism not in NODE_MECHANISMS or not (user and password):
         return None
@@ -290,9 +292,9 @@ def _node_login(mechanism: str, options: Mapping[str, str]) -> NodeLogin | None:
 
 
 def controller_login(listener: ListenerSasl, mechanism: str, *, is_open: bool) -> NodeLogin:
-    """Return by which user this node logs in at such listeners of controllers; INVALID_CONFIG if by none.
+    """Return the user of this node at a controller listener; INVALID_CONFIG if there is none.
 
-    One that `is_open` on this node needs users, too.
+    A listener that `is_open` on this node also needs users that may log in.
     """
     if mechanism != PLAIN:
         raise KafkaError(
@@ -312,7 +314,7 @@ def controller_login(listener: ListenerSasl, mechanism: str, *, is_open: bool) -
 
 
 def node_login(listener: ListenerSasl, mechanism: str, setting_name: str = BETWEEN_NODES) -> NodeLogin:
-    """Return by which user this node logs in at such listeners of other nodes; INVALID_CONFIG if by none."""
+    """Return the user of this node at such listeners of other nodes; INVALID_CONFIG if there is none."""
     if mechanism not in NODE_MECHANISMS:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
@@ -331,7 +333,7 @@ def node_login(listener: ListenerSasl, mechanism: str, setting_name: str = BETWE
         name = f"listener.name.{listener.listener.lower()}.{mechanism.lower()}.{JAAS_CONFIG}"
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"Invalid configuration {name}: nodes log in at each other by {mechanism}, so it needs a "
+            f"Invalid configuration {name}: nodes log in to each other by {mechanism}, so it needs a "
             f'{LOGIN_MODULES[mechanism]} with username="..." and password="...".',
         )
     return found.node_login

@@ -1,7 +1,7 @@
-"""`ottla.secure`: the settings that one flag stands for, and those that contradict it.
+"""`ottla.secure`: the settings that this one flag implies, and those that contradict it.
 
-A directory holds what they name: keys, certificates, the secret of the nodes, the administrator's settings.
-`config` reads it, `ottla.node.secure_setup` makes it. Nothing is opened here.
+A directory has the files that they name: keys, certificates, the secret of the nodes, the administrator's
+settings. `config` reads it, and `ottla.node.secure_setup` makes it; this module opens no file.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,10 +46,10 @@ SECURE_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         SECURE,
         BOOLEAN,
         False,
-        "Secure the node by one setting: clients log in with SCRAM-SHA-512 over TLS, nodes reach each other "
-        "over TLS, the REST API has https and logins, an authorizer denies what no ACL allows, and topics "
-        f"are not created by themselves. Keys, certificates and an administrator are made in {SECURE_DIR} "
-        "where they are missing. Each setting that this stands for can be set to something else, unless that "
+        "Secure the node by one setting: clients log in with SCRAM-SHA-512 over TLS, nodes connect to each "
+        "other over TLS, the REST API has https and logins, an authorizer denies what no ACL allows, and "
+        "topics are not created automatically. Keys, certificates and an administrator are created in "
+        f"{SECURE_DIR} if they are missing. Each implied setting can be set to another value, unless that "
         "leaves the node open.",
         importance=HIGH,
     ),
@@ -58,14 +58,14 @@ SECURE_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         STRING,
         None,
         f"With {SECURE}: the directory with the keys, the certificates and the administrator's "
-        "client.properties. If not set, it is named like the data directory with -secure at its end, beside "
-        "it. `ottla secure init` makes one for several nodes.",
+        "client.properties. If not set, it is beside the data directory and has its name with -secure at "
+        "the end. `ottla secure init` makes one for several nodes.",
     ),
     setting(
         SECURE_HOSTS,
         LIST,
         (),
-        f"With {SECURE}: more host names and addresses for this node's certificate, beside those in "
+        f"With {SECURE}: further host names and addresses for this node's certificate, besides those in "
         "advertised.listeners and the names of the machine.",
     ),
 )
@@ -73,7 +73,7 @@ SECURE_SETTINGS: Final[tuple[ConfigKey, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class SecureFiles:
-    """The layout of the directory; each file is for its owner alone, but for the certificate of the CA."""
+    """The files of the directory; only their owner can read them, except for the certificate of the CA."""
 
     directory: Path
 
@@ -84,17 +84,17 @@ class SecureFiles:
 
     @property
     def authority_key(self) -> Path:
-        """The key of the CA, which only who issues certificates needs."""
+        """The key of the CA, needed only to issue certificates."""
         return self.directory / "ca.key"
 
     @property
     def cluster_secret(self) -> Path:
-        """The secret by which nodes prove themselves to each other."""
+        """The secret by which nodes authenticate each other."""
         return self.directory / "cluster.secret"
 
     @property
     def client_properties(self) -> Path:
-        """The administrator's settings of a client, with the password."""
+        """The client settings of the administrator, with the password."""
         return self.directory / "client.properties"
 
     def node(self, node_id: int) -> Path:
@@ -103,7 +103,7 @@ class SecureFiles:
 
 
 class SecureSecrets(NamedTuple):
-    """The contents of the files that become settings; None for one that is not there."""
+    """The contents of the files that become settings; None for a missing file."""
 
     client_properties: Mapping[str, str] | None
     cluster_secret: str | None
@@ -118,7 +118,7 @@ class Administrator:
 
 
 def secure_directory(values: Mapping[str, ConfigValue]) -> SecureFiles:
-    """Return the directory that a node's settings name, or the one beside its data."""
+    """Return the directory of a node: the one in its settings, or the default beside its data."""
     given = values[SECURE_DIR]
     if given:
         return SecureFiles(Path(str(given)))
@@ -131,7 +131,7 @@ def secure_directory(values: Mapping[str, ConfigValue]) -> SecureFiles:
 
 
 def administrator_of(properties: Mapping[str, str]) -> Administrator:
-    """Return the user of client.properties; INVALID_CONFIG, without the password, if it has none."""
+    """Return the user in client.properties; INVALID_CONFIG, without the password, if there is none."""
     try:
         [module] = parse_jaas(properties.get(_JAAS, ""))
     except (JaasError, ValueError):
@@ -149,9 +149,9 @@ def administrator_of(properties: Mapping[str, str]) -> Administrator:
 def secured(
     texts: Mapping[str, str], values: Mapping[str, ConfigValue], files: SecureFiles, secrets: SecureSecrets
 ) -> dict[str, str]:
-    """Return the settings of a node with those that the flag stands for beneath those that were given.
+    """Return the settings of a node: those in `texts`, over the settings that the flag implies.
 
-    INVALID_CONFIG where something is missing that cannot be assumed.
+    INVALID_CONFIG if a setting is missing that the flag cannot imply.
     """
     controllers = [name.upper() for name in cast("Sequence[str]", values["controller.listener.names"])]
     has_peers, is_only_controller = _has_peers(values), values["process.roles"] == ("controller",)
@@ -169,7 +169,7 @@ def secured(
     if inter_broker is None:
         if has_peers:
             raise _refused(
-                f"nodes reach each other by TLS, so listeners needs one for them, such as {NODE_LISTENER}://:9094."
+                f"nodes connect over TLS, so listeners needs one for them, such as {NODE_LISTENER}://:9094."
             )
         listeners.append(f"{NODE_LISTENER}://127.0.0.1:0")
         inter_broker = NODE_LISTENER
@@ -182,12 +182,12 @@ def secured(
         AUTHORIZER_CLASS: STANDARD_AUTHORIZER,
         SUPER_USERS: f"User:{ADMINISTRATOR}",
         "auto.create.topics.enable": "false",
-        # Or who is removed would keep the connections that are open for ever.
+        # Otherwise a deleted user could keep its open connections for ever.
         "connections.max.reauth.ms": str(MAX_REAUTH_MS),
         **_rest_settings(),
     }
     given = parse_protocol_map(texts.get("listener.security.protocol.map", protocols))
-    if given.get(inter_broker) == "SSL":  # where nodes log in, the listener may be one of clients
+    if given.get(inter_broker) == "SSL":  # with SASL_SSL nodes log in, and clients may use it, too
         implied[f"listener.name.{inter_broker.lower()}.ssl.client.auth"] = REQUIRED
     if not _brings_keys(texts, "ssl.keystore"):
         node_id = int(cast(int, values["broker.id"]))
@@ -212,7 +212,7 @@ def secured(
 def refuse_contradictions(
     values: Mapping[str, ConfigValue], listeners: Sequence[Listener], rest: Sequence[RestAddress]
 ) -> None:
-    """Raise INVALID_CONFIG for the first setting that leaves a node open which is to be secure."""
+    """Raise INVALID_CONFIG for the first setting that leaves a node open although it should be secure."""
     for one in listeners:
         if not one.has_tls:
             raise _refused(
@@ -221,12 +221,12 @@ def refuse_contradictions(
             )
     for address in rest:
         if not address.is_secure and not is_loopback(address.host):
-            raise _refused(f"{address.url} in {REST_LISTENERS} is without TLS. Make it https://.")
+            raise _refused(f"{address.url} in {REST_LISTENERS} has no TLS. Make it https://.")
     if not values[AUTHORIZER_CLASS]:
         raise _refused(f"without {AUTHORIZER_CLASS} every client may do everything. Remove that setting.")
     if values[ALLOW_EVERYONE]:
-        raise _refused(f"{ALLOW_EVERYONE}=true opens what no ACL names to everybody. Remove that setting.")
-    # Even if nobody gets in so now: ssl.client.auth of a listener may change while the node runs.
+        raise _refused(f"{ALLOW_EVERYONE}=true lets every client use what has no ACLs. Remove that setting.")
+    # Even if no listener allows it now: its ssl.client.auth can be changed while the node runs.
     if ANONYMOUS in super_users(str(values[SUPER_USERS])):
         raise _refused(
             f"{SUPER_USERS} names {ANONYMOUS}, which is every client without a login. Remove it from there."
@@ -234,7 +234,7 @@ def refuse_contradictions(
 
 
 def _rest_settings() -> dict[str, str]:
-    """Return the settings of the REST API."""
+    """Return the implied settings of the REST API."""
     return {REST_LISTENERS: SECURE_REST_LISTENERS, AUTHENTICATION: BASIC}
 
 
@@ -250,7 +250,7 @@ def _has_peers(values: Mapping[str, ConfigValue]) -> bool:
 def _inter_broker_name(
     texts: Mapping[str, str], values: Mapping[str, ConfigValue], names: Sequence[str]
 ) -> str | None:
-    """Return the listener by which nodes reach each other; None where none is there."""
+    """Return the name of the inter-broker listener; None if there is none."""
     given = values["inter.broker.listener.name"]
     if given:
         return str(given).upper()
@@ -260,7 +260,7 @@ def _inter_broker_name(
 
 
 def _protocols(names: Sequence[str], inter_broker: str, controllers: Sequence[str]) -> str:
-    """Return a protocol for each listener: TLS for nodes, TLS and a login for all others."""
+    """Return a protocol for each listener: SSL for nodes, SASL_SSL for all others."""
     protocols = {name: name for name in _NAMES_OF_PROTOCOLS}
     for name in dict.fromkeys((*names, *controllers)):
         is_of_nodes = name == inter_broker or name in controllers
@@ -269,7 +269,7 @@ def _protocols(names: Sequence[str], inter_broker: str, controllers: Sequence[st
 
 
 def _brings_keys(texts: Mapping[str, str], store: str) -> bool:
-    """Return whether a store is given, for all listeners."""
+    """Return True if the settings name a store for all listeners."""
     inline = "certificate.chain" if store == "ssl.keystore" else "certificates"
     return any(f"{store}.{one}" in texts for one in ("location", "key", inline))
 

@@ -1,10 +1,10 @@
-"""The broker settings of TLS, and what they come to for one listener.
+"""The broker settings of TLS, and the result for one listener.
 
-A setting may be given for all listeners, or for one as `listener.name.NAME.ssl.keystore.location`; the latter
-wins, as in Apache Kafka. `listener_security` resolves that once, into a frozen `ListenerSecurity`; nothing
-else looks for prefixes. Files are not opened here, so that a configuration can be checked without them.
+A setting can be set for all listeners, or for one, as in `listener.name.NAME.ssl.keystore.location`, which
+wins, as in Apache Kafka. `listener_security` resolves that once, into a frozen `ListenerSecurity`; no other
+code handles prefixes. Files are not opened here, so that a configuration can be checked without them.
 
-Where a default is not Kafka's: the type of stores is PEM and not JKS, which nothing but Java reads.
+A default that is not Kafka's: the type of stores is PEM. Kafka's is JKS, which only Java reads.
 """
 
 from collections.abc import Mapping
@@ -39,8 +39,8 @@ TLS_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         "ssl.client.auth",
         STRING,
         NONE,
-        "Whether clients of SSL listeners show a certificate: required refuses those without one, requested "
-        "takes both, none asks for no certificate. Of a SASL_SSL listener, only its own setting counts "
+        "Certificates of clients at SSL listeners: required rejects clients without one, requested accepts "
+        "them, none does not ask for one. For a SASL_SSL listener, only its own setting is used "
         "(listener.name.NAME.ssl.client.auth).",
         one_of(REQUIRED, REQUESTED, NONE, ignore_case=True),
     ),
@@ -56,7 +56,7 @@ TLS_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         "ssl.cipher.suites",
         LIST,
         (),
-        "The cipher suites that clients may use, by their IANA names. Empty: those that OpenSSL considers "
+        "The cipher suites that clients may use, by their IANA names. If empty, those that OpenSSL considers "
         "secure. The suites of TLS 1.3 can only be allowed all together.",
         importance=LOW,
         of_listener=_PER_BROKER,
@@ -147,9 +147,9 @@ TLS_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         "ssl.endpoint.identification.algorithm",
         STRING,
         HTTPS,
-        "How this node checks whose certificate another node shows. With https the certificate must name "
-        "node-ID, with the id of that node, or a host at which the cluster knows it. Empty: any certificate "
-        "of an authority in the truststore will do.",
+        "How this node checks the certificates of other nodes. With https, a certificate must name node-ID, "
+        "with the id of that node, or a host at which the cluster knows it. If empty, any certificate of an "
+        "authority in the truststore is accepted.",
         Validator(
             allowed=f"[{HTTPS}, (empty)]",
             problem_of=lambda value: None if value in (HTTPS, "HTTPS", "") else "it must be https or empty.",
@@ -161,15 +161,15 @@ TLS_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         STRING,
         "DEFAULT",
         "How the distinguished name of a client's certificate becomes the name of its principal: a list of "
-        "RULE:PATTERN/REPLACEMENT/[LU] and DEFAULT, the name itself; the first that matches counts. Patterns "
-        "are those of RE2.",
+        "RULE:PATTERN/REPLACEMENT/[LU] and DEFAULT, the name itself; the first match is used. Patterns have "
+        "the syntax of RE2.",
         importance=LOW,
     ),
     setting(
         "ssl.allow.dn.changes",
         BOOLEAN,
         False,
-        "Whether a keystore that changes while the node runs may have a certificate with another "
+        "If true, a keystore that changes while the node runs may have a certificate with another "
         "distinguished name.",
         importance=LOW,
     ),
@@ -177,32 +177,32 @@ TLS_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         "ssl.allow.san.changes",
         BOOLEAN,
         False,
-        "Whether a keystore that changes while the node runs may have a certificate that lacks subject "
-        "alternative names of the present one.",
+        "If true, a keystore that changes while the node runs may have a certificate that lacks subject "
+        "alternative names of the current one.",
         importance=LOW,
     ),
 )
-# Each of them can be given for one listener.
+# Each of them can also be set for one listener.
 LISTENER_SETTINGS: Final = frozenset(key.name for key in TLS_SETTINGS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerSecurity:
-    """The settings of TLS of one listener, resolved."""
+    """The resolved TLS settings of one listener."""
 
     listener: str
     keystore: StoreSettings
-    truststore: StoreSettings | None  # None: nobody's certificate is trusted
+    truststore: StoreSettings | None  # None: no certificate is trusted
     client_auth: str
     enabled_protocols: tuple[str, ...]
     cipher_suites: tuple[str, ...]
     principal_mapping_rules: str
     allow_dn_changes: bool
     allow_san_changes: bool
-    is_between_nodes: bool = False  # nodes dial it, and check whose certificate it shows
-    has_logins: bool = False  # whoever dials it logs in, and need not show a certificate
-    checks_names: bool = True  # whether the certificate of a node must name it
-    needs_node_id: bool = False  # by its id: a host is not enough
+    is_between_nodes: bool = False  # nodes connect to it, and check its certificate
+    has_logins: bool = False  # clients log in, and need not show a certificate
+    checks_names: bool = True  # the certificate of a node must have its name
+    needs_node_id: bool = False  # the name must be node-ID: a host is not enough
 
 
 def listener_security(
@@ -213,9 +213,9 @@ def listener_security(
     is_between_nodes: bool = False,
     has_logins: bool = False,
 ) -> ListenerSecurity:
-    """Return what holds for a listener with TLS; `overrides` are its own settings, without prefix.
+    """Return the resolved TLS settings of a listener; `overrides` are its own settings, without prefix.
 
-    INVALID_CONFIG, with the listener, if these settings cannot stand together.
+    INVALID_CONFIG, which names the listener, if they contradict.
     """
     found = {name: overrides.get(name, values[name]) for name in LISTENER_SETTINGS}
     keystore = StoreSettings(
@@ -266,7 +266,7 @@ def listener_security(
 
 
 def _keystore_problem(store: StoreSettings) -> tuple[str, str] | None:
-    """Return the setting that is at fault and the end of a sentence, or None."""
+    """Return the wrong setting and the end of a sentence about it, or None."""
     if not store.is_given:
         return (
             "ssl.keystore.location",

@@ -1,4 +1,4 @@
-"""How the tables of broker settings are written: one call a setting, with the type first."""
+"""Defines the broker settings of the tables: one call for each, with short names for types."""
 
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
@@ -12,7 +12,7 @@ from ottla.logstore.words.config_def import (
     Validator,
 )
 
-# The values of settings by their attributes: the table, and not the type checker, knows the type of each.
+# The values of settings by attribute: the table, and not the type checker, knows the type of each.
 Typed: TypeAlias = Mapping[str, Any]
 
 BOOLEAN: Final = ConfigType.BOOLEAN
@@ -38,8 +38,10 @@ def setting(
     internal: bool = False,
     of_listener: ConfigScope | None = None,
 ) -> ConfigKey:
-    """A broker setting; a PASSWORD is never shown, an internal one is honoured and hidden from
-    DescribeConfigs, as by Apache Kafka. `of_listener` is the scope with the prefix of a listener.
+    """Return the definition of a broker setting.
+
+    A PASSWORD is never shown. An `internal` setting is honoured, but hidden from DescribeConfigs, as in
+    Apache Kafka. `of_listener` is the scope of the setting with the prefix of a listener.
     """
     return ConfigKey(
         name=name,

@@ -1,8 +1,8 @@
-"""Broker settings of Apache Kafka 4.3 that mean nothing here, or nothing yet.
+"""The broker settings of Apache Kafka 4.3 that have no effect here, or none yet.
 
-A node warns once for each at its start and goes on: a `server.properties` written for Apache Kafka works as
-it is. Settings by which an operator restricts who may do what are the exception: a node that ignored them
-would be open where its operator believes it closed, so it does not start.
+A node logs a warning for each at its start and goes on, so that a `server.properties` of Apache Kafka works
+unchanged. Settings that restrict clients are the exception: a node that ignored them would be open although
+its operator believes it to be closed, so it does not start.
 """
 
 from typing import Final
@@ -72,7 +72,7 @@ NOT_HONOURED: Final = frozenset(
     """.split()  # noqa: SIM905 - a table of names reads better without 270 pairs of quotes
 )
 
-# Settings that restrict, each with the values that restrict nothing more than a node does anyway.
+# Settings that restrict clients, each with the values that add no restriction to a node's defaults.
 _RESTRICTIONS: Final[dict[str, frozenset[str]]] = {
     "allow.everyone.if.no.acl.found": frozenset({"true"}),
     "alter.config.policy.class.name": frozenset(),
@@ -97,10 +97,10 @@ _RESTRICTIONS: Final[dict[str, frozenset[str]]] = {
 
 
 def restricts(name: str, value: str) -> bool:
-    """Return whether the setting would restrict who may do what, if it were honoured.
+    """Return True if the setting would restrict clients, if it were honoured.
 
-    `name` is the node's setting, without the prefix of a listener or of a SASL mechanism. A blank value
-    restricts nothing; each setting of SASL is a promise that clients prove who they are.
+    `name` is the node's setting, without the prefix of a listener or a SASL mechanism. A blank value
+    restricts nothing. Any setting of SASL restricts: it promises that clients log in.
     """
     if not value.strip():
         return False

@@ -1,4 +1,4 @@
-"""The broker settings of the share coordinator, which keeps the state of share groups' partitions.
+"""The broker settings of the share coordinator, which keeps the state of share-partitions.
 
 Names, defaults and limits are Apache Kafka 4.3.1's.
 """
@@ -13,8 +13,8 @@ SHARE_COORDINATOR_SETTINGS: Final = (
         "share.coordinator.state.topic.num.partitions",
         INT,
         50,
-        "The number of partitions of __share_group_state, the topic that stores the state of share groups' "
-        "partitions; do not change it once the topic exists.",
+        "The number of partitions of __share_group_state, the topic that stores the state of "
+        "share-partitions; do not change it once the topic exists.",
         at_least(1),
         importance=HIGH,
     ),
@@ -31,7 +31,7 @@ SHARE_COORDINATOR_SETTINGS: Final = (
         "share.coordinator.state.topic.min.isr",
         SHORT,
         2,
-        "The minimum number of in-sync replicas for a change of the state of a share group's partition.",
+        "The minimum number of in-sync replicas for a change of the state of a share-partition.",
         at_least(1),
         importance=HIGH,
     ),
@@ -55,15 +55,14 @@ SHARE_COORDINATOR_SETTINGS: Final = (
         "share.coordinator.snapshot.update.records.per.snapshot",
         INT,
         500,
-        "How many updates of the state of a share group's partition are written between two snapshots of it.",
+        "The number of updates of the state of a share-partition that are written between two snapshots.",
         between(0, 500),
     ),
     setting(
         "share.coordinator.write.timeout.ms",
         INT,
         5_000,
-        "How long a change of the state of a share group's partition waits for the replicas of "
-        "__share_group_state.",
+        "How long a change of the state of a share-partition waits for the replicas of __share_group_state.",
         at_least(1),
         importance=HIGH,
     ),

@@ -1,6 +1,6 @@
-"""The broker settings of share-partitions, at their leaders: locks, deliveries, share sessions, dead letters.
+"""The broker settings of share-partitions at their leaders: locks, deliveries, share sessions, dead letters.
 
-Names, defaults and limits are Apache Kafka 4.3.1's; those of dead letters (KIP-1191) are of 4.4.
+Names, defaults and limits are Apache Kafka 4.3.1's; those of dead letters (KIP-1191) are 4.4's.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ SHARE_PARTITION_SETTINGS: Final = (
         "group.share.delivery.count.limit",
         INT,
         5,
-        "How often a record is delivered to a share group at most, until it is acknowledged.",
+        "The maximum number of deliveries of a record to a share group that does not acknowledge it.",
         between(2, 10),
     ),
     setting(
@@ -38,7 +38,8 @@ SHARE_PARTITION_SETTINGS: Final = (
         "group.share.record.lock.duration.ms",
         INT,
         30_000,
-        "How long a record that was delivered to a member of a share group is kept from the others.",
+        "How long a record that was delivered to a member of a share group is locked, so that no other "
+        "member gets it.",
         between(1_000, _MAX_LOCK_MS),
     ),
     setting(
@@ -59,28 +60,28 @@ SHARE_PARTITION_SETTINGS: Final = (
         "group.share.partition.max.record.locks",
         INT,
         2_000,
-        "How many records of a partition may be with the members of a share group at once.",
+        "The maximum number of records of a partition that a share group has locked at the same time.",
         between(100, 10_000),
     ),
     setting(
         "group.share.min.partition.max.record.locks",
         INT,
         100,
-        "The minimum number of records of a partition that can be set for a share group.",
+        "The minimum limit of locked records of a partition that can be set for a share group.",
         between(100, 2_000),
     ),
     setting(
         "group.share.max.partition.max.record.locks",
         INT,
         4_000,
-        "The maximum number of records of a partition that can be set for a share group.",
+        "The maximum limit of locked records of a partition that can be set for a share group.",
         between(2_000, 10_000),
     ),
     setting(
         "group.share.max.share.sessions",
         INT,
         2_000,
-        "How many share sessions a node has at most; each member of a share group has one at each node.",
+        "The maximum number of share sessions of a node; each member of a share group has one at each node.",
         at_least(1),
     ),
     setting(
@@ -94,12 +95,12 @@ SHARE_PARTITION_SETTINGS: Final = (
         "errors.deadletterqueue.auto.create.topics.enable",
         BOOLEAN,
         False,
-        "Whether the dead-letter topic that a share group names is created if it does not exist.",
+        "If true, the dead-letter topic that a share group names is created if it does not exist.",
         scope=ConfigScope.CLUSTER_WIDE,
     ),
 )
 
-# What a setting must not be below, in the order in which Kafka looks at them.
+# A setting and the setting that is its minimum, in the order of Kafka's checks.
 _AT_LEAST: Final = (
     *(
         pair
@@ -114,7 +115,7 @@ _AT_LEAST: Final = (
 
 
 def check_share_partition_settings(values: Mapping[str, ConfigValue]) -> None:
-    """INVALID_CONFIG for a setting that others forbid, in the words that Kafka has for that."""
+    """Raise INVALID_CONFIG, with Kafka's message, for a setting that contradicts others."""
     for name, minimum in _AT_LEAST:
         value, least = values[name], values.get(minimum)
         if isinstance(value, int) and isinstance(least, int) and value < least:

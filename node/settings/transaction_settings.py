@@ -1,6 +1,6 @@
 """The broker settings of transactions.
 
-Names, defaults and limits are Apache Kafka 4.3.1's; `ottla.` begins the names of our own.
+Names, defaults and limits are Apache Kafka 4.3.1's; settings that begin with `ottla.` are not in Kafka.
 """
 
 from typing import Final

@@ -1,6 +1,7 @@
-"""Settings of security that a node does not honour stop its start: it would be open where its operator
-believes it closed. That holds for misspelt names, too, and for what stands at a listener or a mechanism that
-is not there. Pure.
+"""Rejects settings of security that would have no effect, so that the node does not start.
+
+Otherwise it would be open although its operator believes it to be closed. This covers settings that Ottla
+does not honour, misspelt names, and settings of listeners or mechanisms that do not exist. Pure.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -31,7 +32,7 @@ from ottla.node.wire.sasl_mechanisms import LOGIN_MODULES, OAUTHBEARER
 OF_LISTENERS: Final = "listener.name."
 CLIENT_AUTH: Final = "ssl.client.auth"
 CONFIG_PROVIDERS: Final = "config.providers"
-MAX_WORDS: Final = 12  # of the name of a setting; Kafka's have up to eight
+MAX_WORDS: Final = 12  # in the name of a setting; Kafka's have up to eight
 _MAX_SHOWN: Final = 200
 _OF_SECURITY: Final = (
     "ssl.",
@@ -54,12 +55,12 @@ _MORE_OF_SECURITY: Final = frozenset(
 
 
 class Honoured(NamedTuple):
-    """The parts of a node that settings of security have something to do with; listeners in capitals."""
+    """The parts of a node that settings of security can apply to; listeners in upper case."""
 
-    listeners: Collection[str]  # those that are open, dialled, or have a protocol
+    listeners: Collection[str]  # open ones, controller listeners, and those in the protocol map
     with_tls: Collection[str]
-    with_ssl: Collection[str]  # where a certificate may name a client: elsewhere it logs in
-    mechanisms: Mapping[str, Collection[str]]  # of listeners with SASL, those of controllers too
+    with_ssl: Collection[str]  # where certificates name clients: with SASL they log in
+    mechanisms: Mapping[str, Collection[str]]  # of listeners with SASL, controller listeners too
     controllers_log_in: bool
     rest_has_tls: bool
     rest_takes_tokens: bool
@@ -67,7 +68,7 @@ class Honoured(NamedTuple):
 
 
 class _Scope(NamedTuple):
-    """The parts of a name: `listener` is empty for the whole node, `mechanism` for all of a listener."""
+    """The parts of a name: `listener` is empty for the whole node, `mechanism` for a whole listener."""
 
     listener: str
     mechanism: str
@@ -75,7 +76,7 @@ class _Scope(NamedTuple):
 
 
 def refuse_unhonoured(texts: Mapping[str, str], honoured: Honoured) -> None:
-    """Raise INVALID_CONFIG for the first setting that promises security which this node does not give."""
+    """Raise INVALID_CONFIG for the first setting that promises security which this node does not provide."""
     for name, value in texts.items():
         if not value.strip():
             continue
@@ -93,12 +94,12 @@ def refuse_unhonoured(texts: Mapping[str, str], honoured: Honoured) -> None:
 
 
 def plain_name(name: str) -> str:
-    """Return the name of a setting without the prefix of a listener and of a SASL mechanism."""
+    """Return the name of a setting without the prefix of a listener or a SASL mechanism."""
     return _split(name)[1]
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Return what stands between `listener.name.` and the name of a known setting, and that name."""
+    """Return the part between `listener.name.` and the name of a known setting, and that name."""
     if not name.startswith(OF_LISTENERS):
         return "", name
     words = name.removeprefix(OF_LISTENERS).split(".")
@@ -110,7 +111,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _scope_of(name: str, listeners: Collection[str]) -> _Scope:
-    """Return the parts of a name. Names of listeners may have dots; what follows one is a mechanism."""
+    """Return the parts of a name. A listener's name may have dots: `listeners` show where it ends."""
     where, setting = _split(name)
     where = where.upper()
     listener, _, mechanism = where.rpartition(".")
@@ -122,13 +123,13 @@ def _scope_of(name: str, listeners: Collection[str]) -> _Scope:
 
 
 def _is_of_security(setting: str) -> bool:
-    """Return whether a name is one of security, also in capitals, by which nothing finds it."""
+    """Return True for the name of a setting of security; in upper case too, which would have no effect."""
     lower = plain_name(setting.lower())
     return lower.startswith(_OF_SECURITY) or lower in _MORE_OF_SECURITY or lower.endswith("jaas.config")
 
 
 def _of_node(name: str, value: str, honoured: Honoured) -> str | None:
-    """Return what is wrong with a setting of the whole node, None if nothing is."""
+    """Return the problem of a setting of the whole node, or None."""
     if name not in BROKER_CONFIG_DEF and name not in NOT_HONOURED:
         return _unknown() if _is_of_security(name) else None
     if not restricts(name, value):
@@ -153,7 +154,7 @@ def _of_node(name: str, value: str, honoured: Honoured) -> str | None:
 
 
 def _of_listener(scope: _Scope, value: str, honoured: Honoured) -> str | None:
-    """Return what is wrong with a setting of one listener, None if nothing is."""
+    """Return the problem of a setting of one listener, or None."""
     listener, mechanism, setting = scope
     if not _is_of_security(setting) and not restricts(setting, value):
         return None
@@ -188,7 +189,7 @@ def _of_listener(scope: _Scope, value: str, honoured: Honoured) -> str | None:
 
 
 def _of_mechanism(scope: _Scope, honoured: Honoured) -> str | None:
-    """Return what is wrong with a setting of one mechanism at a listener, None if nothing is."""
+    """Return the problem of a setting of one mechanism at a listener, or None."""
     listener, mechanism, setting = scope
     if listener not in honoured.mechanisms:
         return _without("SASL", listener)
@@ -203,7 +204,7 @@ def _of_mechanism(scope: _Scope, honoured: Honoured) -> str | None:
 
 
 def _of_tokens(mechanisms: Iterable[Collection[str]]) -> str | None:
-    """Return what is wrong with a setting of OAUTHBEARER, None if one of the listeners has it."""
+    """Return the problem of a setting of OAUTHBEARER: no listener has it. None if one has."""
     if any(OAUTHBEARER in one for one in mechanisms):
         return None
     return f"there is no listener with {OAUTHBEARER} in {ENABLED_MECHANISMS}. Add it, or remove the setting."
@@ -211,15 +212,15 @@ def _of_tokens(mechanisms: Iterable[Collection[str]]) -> str | None:
 
 def _without(what: str, listener: str = "") -> str:
     return (
-        f"there is no listener {f'{listener} ' if listener else ''}with {what}, so everybody who can connect "
-        "has access to this node. Add one (listeners, listener.security.protocol.map), or remove the setting "
-        "if you accept that."
+        f"there is no listener {f'{listener} ' if listener else ''}with {what}, so every client that can "
+        "connect has access to this node. Add one (listeners, listener.security.protocol.map), or remove the "
+        "setting if you accept that."
     )
 
 
 def _not_enforced() -> str:
     return (
-        "Ottla does not enforce it yet, so everybody who can connect has access to this node. Remove the "
+        "Ottla does not enforce it yet, so every client that can connect has access to this node. Remove the "
         "setting if you accept that."
     )
 

@@ -104,8 +104,9 @@ def test_the_references_name_every_setting_command_and_metric(site: Path) -> Non
         ),
         (
             "Groups",
-            "| `share.auto.offset.reset`<br>string, `latest` | Where the group begins in a partition that it "
-            "has not read: earliest, latest, or by_duration:PnDTnHnMn.nS, so long before now. Allowed: "
+            "| `share.auto.offset.reset`<br>string, `latest` | Where the group starts in a partition that it "
+            "has not read yet: earliest, latest, or by_duration:PnDTnHnMn.nS, which is this duration before "
+            "now. Allowed: "
             "`[earliest, latest, by_duration:<PnDTnHnMn.nS>]`. |",
         ),
         (

@@ -1,4 +1,4 @@
-"""What clients may do: judged once, remembered, judged anew when an ACL changes."""
+"""The authorizer decides once what a client may do, caches that, and decides again when an ACL changes."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def authorizer() -> Authorizer:
     return judge
 
 
-def test_before_the_metadata_are_read_only_super_users_are_allowed_anything() -> None:
+def test_only_super_users_have_rights_until_the_metadata_is_loaded() -> None:
     judge = Authorizer(AuthorizerSettings(frozenset({"User:root"}), allow_everyone_if_no_acl_found=True))
     ann, root = judge.access("User:ann", "10.0.0.1"), judge.access("User:root", "10.0.0.1")
 
@@ -48,7 +48,7 @@ def test_before_the_metadata_are_read_only_super_users_are_allowed_anything() ->
     assert ann.allows(AclOperation.WRITE, TOPIC, "t") and ann.allows_somewhere(AclOperation.WRITE, TOPIC)
 
 
-def test_connections_of_a_principal_from_an_address_share_their_decisions(authorizer: Authorizer) -> None:
+def test_connections_of_one_principal_and_address_share_cached_decisions(authorizer: Authorizer) -> None:
     ann = authorizer.access("User:ann", "10.0.0.1")
 
     assert authorizer.access("User:ann", "10.0.0.1") is ann
@@ -56,7 +56,7 @@ def test_connections_of_a_principal_from_an_address_share_their_decisions(author
     assert authorizer.access("User:bob", "10.0.0.1") is not ann
 
 
-def test_without_an_acl_only_super_users_are_allowed_anything(authorizer: Authorizer) -> None:
+def test_without_acls_only_super_users_have_rights(authorizer: Authorizer) -> None:
     ann, root = authorizer.access("User:ann", "10.0.0.1"), authorizer.access("User:root", "10.0.0.1")
 
     for kind, operations in KNOWN_OPERATIONS.items():
@@ -64,7 +64,7 @@ def test_without_an_acl_only_super_users_are_allowed_anything(authorizer: Author
         assert root.allowed_operations(kind, "x") == operation_bits(kind)
 
 
-def test_what_was_decided_lasts_until_an_acl_changes(authorizer: Authorizer) -> None:
+def test_a_decision_is_cached_until_an_acl_changes(authorizer: Authorizer) -> None:
     ann = authorizer.access("User:ann", "10.0.0.1")
     assert not ann.allows(AclOperation.WRITE, TOPIC, "orders") and "orders" not in ann.writes
 
@@ -78,7 +78,7 @@ def test_what_was_decided_lasts_until_an_acl_changes(authorizer: Authorizer) -> 
     assert not ann.allows_somewhere(AclOperation.WRITE, TOPIC)
 
 
-def test_to_read_is_not_to_write(authorizer: Authorizer) -> None:
+def test_the_right_to_read_does_not_imply_the_right_to_write(authorizer: Authorizer) -> None:
     authorizer.update(acls(allow(AclOperation.READ, "orders")))
     ann = authorizer.access("User:ann", "10.0.0.1")
 
@@ -88,7 +88,7 @@ def test_to_read_is_not_to_write(authorizer: Authorizer) -> None:
     assert ann.writes == set() and ann.transactional_ids == set()
 
 
-def test_a_transactional_id_is_no_topic(authorizer: Authorizer) -> None:
+def test_the_right_to_a_transactional_id_is_no_right_to_a_topic_of_that_name(authorizer: Authorizer) -> None:
     authorizer.update(acls(allow(AclOperation.WRITE, "x", ResourceType.TRANSACTIONAL_ID)))
     ann = authorizer.access("User:ann", "10.0.0.1")
 
@@ -97,7 +97,7 @@ def test_a_transactional_id_is_no_topic(authorizer: Authorizer) -> None:
     assert (ann.writes, ann.transactional_ids) == (set(), {"x"})
 
 
-def test_decisions_are_bounded(authorizer: Authorizer) -> None:
+def test_the_number_of_cached_decisions_is_bounded(authorizer: Authorizer) -> None:
     authorizer.update(acls(allow(AclOperation.WRITE, "*")))
     ann = authorizer.access("User:ann", "10.0.0.1")
 
@@ -106,7 +106,7 @@ def test_decisions_are_bounded(authorizer: Authorizer) -> None:
     assert len(ann.writes) <= MAX_DECISIONS
 
 
-def test_a_refusal_names_principal_operation_and_resource(authorizer: Authorizer) -> None:
+def test_a_denial_names_principal_operation_and_resource(authorizer: Authorizer) -> None:
     ann = authorizer.access("User:ann", "10.0.0.1")
 
     with pytest.raises(AccessDenied) as told:
@@ -115,14 +115,14 @@ def test_a_refusal_names_principal_operation_and_resource(authorizer: Authorizer
     assert told.value.detail == "User:ann from 10.0.0.1 needs READ permission on GROUP 'g'."
 
 
-def test_where_there_is_no_authorizer_everything_is_allowed() -> None:
+def test_without_an_authorizer_everything_is_allowed() -> None:
     anybody = Access("User:ANONYMOUS", "10.0.0.1")
 
     assert anybody.is_open and anybody.allows_of_cluster(AclOperation.ALTER)
     assert anybody.allowed_operations(TOPIC, "x") == operation_bits(TOPIC)
 
 
-def test_a_request_tells_each_refused_resource_once(authorizer: Authorizer) -> None:
+def test_a_request_reports_each_denied_resource_once(authorizer: Authorizer) -> None:
     told: list[tuple[object, ...]] = []
     judge = Authorizer(AuthorizerSettings(), lambda *one: told.append(one))
     judge.update(acls(allow(AclOperation.READ, "orders")))
@@ -141,7 +141,7 @@ def test_a_request_tells_each_refused_resource_once(authorizer: Authorizer) -> N
     assert told == [of_orders, of_orders, of_team]
 
 
-def test_a_request_that_lasts_is_judged_by_new_acls(authorizer: Authorizer) -> None:
+def test_new_acls_apply_to_a_request_in_progress(authorizer: Authorizer) -> None:
     authorizer.update(acls(allow(AclOperation.READ, "orders")))
     request = authorizer.access("User:ann", "10.0.0.1").of_request("Fetch")
     assert request.allows(AclOperation.READ, TOPIC, "orders")
@@ -151,7 +151,7 @@ def test_a_request_that_lasts_is_judged_by_new_acls(authorizer: Authorizer) -> N
     assert not request.allows_somewhere(AclOperation.READ, TOPIC)
 
 
-def test_what_is_allowed_is_told_when_it_is_judged(authorizer: Authorizer) -> None:
+def test_an_allowed_operation_is_reported_only_when_it_is_decided(authorizer: Authorizer) -> None:
     told: list[tuple[object, ...]] = []
     judge = Authorizer(AuthorizerSettings(), lambda *one: told.append(one))
     judge.update(acls(allow(AclOperation.READ, "orders")))

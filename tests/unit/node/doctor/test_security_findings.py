@@ -129,7 +129,7 @@ def test_a_listener_at_which_every_client_is_a_super_user_is_a_problem() -> None
 
     said = only(security_findings.of_listeners([NodeListeners(1, [plain], True, ["OUTER"])]))
 
-    assert said.startswith("Node 1: super.users names User:ANONYMOUS") and "whoever reaches OUTER" in said
+    assert said.startswith("Node 1: super.users names User:ANONYMOUS") and "client that reaches OUTER" in said
 
 
 def access(*, principals: Iterable[str] = (), everyone: bool = False) -> list[str]:

@@ -1,4 +1,4 @@
-"""The settings of a subscription to client metrics are checked as Kafka's ClientMetricsConfigs does."""
+"""The settings of a subscription to client metrics are checked as by Kafka's ClientMetricsConfigs."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from ottla.node.settings.client_metrics_config_def import (
 INVALID_REQUEST, INVALID_CONFIG = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
 
 
-def test_what_is_not_given_has_its_default() -> None:
+def test_a_subscription_without_settings_has_the_defaults() -> None:
     assert client_metrics_config_of({}) == ((), DEFAULT_INTERVAL_MS, ())
 
 
@@ -47,14 +47,14 @@ def test_lists_are_split_and_trimmed() -> None:
         ("match", "client_id=a=", None),
         ("match", "client_name=a", INVALID_CONFIG),
         ("match", "client_id=(", INVALID_CONFIG),
-        ("match", "client_id=(?=a)", INVALID_CONFIG),  # RE2 looks at nothing ahead
-        ("match", "client_id=[a-z]{2,3}", INVALID_CONFIG),  # Kafka, too, splits at the comma
+        ("match", "client_id=(?=a)", INVALID_CONFIG),  # RE2 has no look-ahead
+        ("match", "client_id=[a-z]{2,3}", INVALID_CONFIG),  # Kafka splits at the comma, too
         ("match", ",".join(f"client_id={number}" for number in range(MAX_MATCH_ENTRIES)), None),
         ("match", ",".join(f"client_id={number}" for number in range(MAX_MATCH_ENTRIES + 1)), INVALID_CONFIG),
         ("match", ",".join(f"client_id={str(number) * 900}" for number in range(6)), INVALID_CONFIG),
     ],
 )
-def test_what_a_subscription_may_have(name: str, value: str, code: ErrorCode | None) -> None:
+def test_values_that_a_subscription_may_have(name: str, value: str, code: ErrorCode | None) -> None:
     found = None
     try:
         check_client_metrics_configs({name: value})

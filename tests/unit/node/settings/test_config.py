@@ -1,4 +1,4 @@
-"""A node's configuration: where settings come from, what they mean, and what is refused."""
+"""The configuration of a node: the sources of settings, their meaning, and errors."""
 
 import re
 from pathlib import Path
@@ -60,7 +60,7 @@ def test_every_attribute_is_a_setting() -> None:
     assert not NOT_HONOURED & set(BROKER_CONFIG_DEF.keys)
 
 
-def test_a_variable_has_the_name_of_its_setting_behind_one_prefix() -> None:
+def test_an_environment_variable_is_the_name_of_its_setting_with_one_prefix() -> None:
     names = [environment_name(setting) for setting in (*BROKER_CONFIG_DEF.keys, *NOT_HONOURED)]
 
     config = load_config(
@@ -72,7 +72,7 @@ def test_a_variable_has_the_name_of_its_setting_behind_one_prefix() -> None:
     assert config.node_id == 7 and config.broker_rack is None
 
 
-def test_the_command_line_goes_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:
+def test_overrides_win_over_the_environment_which_wins_over_the_file(tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_text("num.partitions=2\nlog.segment.bytes=2000000\nfetch.max.bytes=2000\n")
 
@@ -150,7 +150,7 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("texts", "word"), REFUSED, ids=[word + str(n) for n, (_, word) in enumerate(REFUSED)]
 )
-def test_a_setting_that_cannot_be_is_refused_in_one_sentence(texts: dict[str, str], word: str) -> None:
+def test_an_invalid_setting_is_rejected_in_one_sentence(texts: dict[str, str], word: str) -> None:
     with pytest.raises(KafkaError) as refused:
         parse_config(texts)
 
@@ -171,7 +171,7 @@ def test_a_listener_may_have_a_limit_of_its_own() -> None:
         parse_config({name: "-1"})
 
 
-def test_what_kafka_knows_and_we_do_not_honour_is_warned_of_once() -> None:
+def test_a_setting_without_effect_causes_one_warning() -> None:
     config = parse_config({"num.io.threads": "8", "some.thing": "1"})
 
     assert len(config.warnings) == 2
@@ -188,7 +188,7 @@ MISSPELT = [
 
 
 @pytest.mark.parametrize(("name", "suggestion"), MISSPELT, ids=[name[:40] for name, _ in MISSPELT])
-def test_an_unknown_override_is_refused_and_an_unknown_line_of_a_file_warned_of(
+def test_an_unknown_override_is_an_error_but_an_unknown_name_in_a_file_only_a_warning(
     name: str, suggestion: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "server.properties"
@@ -212,7 +212,9 @@ def test_an_unknown_override_is_refused_and_an_unknown_line_of_a_file_warned_of(
         ("port", "listeners"),
     ],
 )
-def test_names_of_kafka_0_8_are_refused_with_those_of_today(name: str, instead: str, tmp_path: Path) -> None:
+def test_a_name_of_kafka_0_8_is_rejected_with_the_current_one(
+    name: str, instead: str, tmp_path: Path
+) -> None:
     path = tmp_path / "server.properties"
     path.write_text(f"{name}=1\n")
     said = f"The setting {name} is a name of Apache Kafka 0.8 or earlier; use {instead}."
@@ -225,7 +227,7 @@ def test_names_of_kafka_0_8_are_refused_with_those_of_today(name: str, instead: 
     assert in_file.value.detail == in_override.value.detail == said
 
 
-def test_no_name_of_today_is_an_old_one_and_what_to_use_instead_is_there() -> None:
+def test_old_names_are_not_current_ones_and_their_replacements_exist() -> None:
     of_today = {*BROKER_CONFIG_DEF.keys, *NOT_HONOURED}
     of_topics = TOPIC_CONFIG_DEF.keys
     named = [re.findall(r"[a-z]+(?:\.[a-z]+)+", instead) for instead in OLD_BROKER_NAMES.values()]
@@ -234,7 +236,7 @@ def test_no_name_of_today_is_an_old_one_and_what_to_use_instead_is_there() -> No
     assert all(name in of_today or name in of_topics for names in named for name in names)
 
 
-def test_an_override_that_only_apache_kafka_has_is_warned_of() -> None:
+def test_an_override_that_only_apache_kafka_has_causes_a_warning() -> None:
     names = ("num.io.threads", "listener.name.plaintext.ssl.protocol")
 
     config = load_config(overrides=[f"{name}=TLS" for name in names], environment={})
@@ -264,9 +266,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize(("name", "value"), PROMISES)
-def test_a_setting_that_promises_security_which_nothing_enforces_stops_the_start(
-    name: str, value: str, tmp_path: Path
-) -> None:
+def test_a_setting_of_security_without_effect_stops_the_start(name: str, value: str, tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_text(f"{name}={value}\n")
 
@@ -286,7 +286,7 @@ def test_a_setting_that_promises_security_which_nothing_enforces_stops_the_start
 
 
 @pytest.mark.parametrize("name", ["ssl.client.auth", "listener.name.controller.ssl.client.auth"])
-def test_controllers_with_tls_show_each_other_certificates_as_required(name: str) -> None:
+def test_controllers_with_tls_require_certificates_of_each_other(name: str) -> None:
     config = parse_config(
         {
             **AMONG_OTHERS,
@@ -318,13 +318,13 @@ def test_a_setting_of_tls_or_sasl_that_restricts_nothing_needs_no_such_listener(
 
 
 @pytest.mark.parametrize(("name", "value"), HARMLESS)
-def test_a_setting_of_security_that_restricts_nothing_only_warns(name: str, value: str) -> None:
+def test_a_setting_of_security_that_restricts_nothing_only_causes_a_warning(name: str, value: str) -> None:
     config = parse_config({name: value})
 
     assert config.warnings == (f"The Apache Kafka setting {name} is not supported and has no effect.",)
 
 
-def test_a_variable_that_is_nearly_one_of_a_setting_is_warned_of() -> None:
+def test_a_misspelt_environment_variable_causes_a_warning() -> None:
     config = load_config(environment={"OTTLA_LOG_DIR_S": "/data", "OTTLA_HOME": "x", "OTTLA_BOOTSTRAP": "y"})
 
     assert config.warnings == (
@@ -332,7 +332,7 @@ def test_a_variable_that_is_nearly_one_of_a_setting_is_warned_of() -> None:
     )
 
 
-def test_listeners_of_controllers_are_left_out() -> None:
+def test_the_listeners_for_clients_do_not_include_controller_listeners() -> None:
     config = parse_config(
         {
             "listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
@@ -365,13 +365,13 @@ def test_a_voter_knows_the_others_and_opens_its_listener_for_them() -> None:
     assert not config.warnings and SECRET not in repr(config)
 
 
-def test_a_node_that_no_voter_is_needs_no_listener_for_controllers() -> None:
+def test_a_node_that_is_not_a_voter_needs_no_controller_listener() -> None:
     config = parse_config({**AMONG_OTHERS, "node.id": "4", "listeners": "PLAINTEXT://:9092"})
 
     assert not config.is_voter and not config.controller_listeners
 
 
-def test_kafkas_example_of_a_single_node_is_one_here_too() -> None:
+def test_the_example_of_a_single_node_in_apache_kafka_works() -> None:
     config = parse_config(
         {
             "process.roles": "broker,controller",
@@ -385,7 +385,7 @@ def test_kafkas_example_of_a_single_node_is_one_here_too() -> None:
     assert not config.controller_listeners and "cluster.secret" in config.warnings[0]
 
 
-def test_a_node_with_servers_to_begin_with_joins_their_cluster() -> None:
+def test_a_node_with_bootstrap_servers_joins_their_cluster() -> None:
     settings = {"cluster.secret": SECRET, "controller.quorum.bootstrap.servers": "a:9093,[::1]:9093"}
 
     config = parse_config(settings)
@@ -416,7 +416,7 @@ REFUSED_QUORUMS = [
 
 
 @pytest.mark.parametrize(("texts", "word"), REFUSED_QUORUMS, ids=[str(one[0]) for one in REFUSED_QUORUMS])
-def test_a_quorum_that_cannot_be_is_refused_in_one_sentence(texts: dict[str, str], word: str) -> None:
+def test_an_invalid_quorum_is_rejected_in_one_sentence(texts: dict[str, str], word: str) -> None:
     with pytest.raises(KafkaError) as refused:
         parse_config({**AMONG_OTHERS, **texts})
 
@@ -434,8 +434,8 @@ CONTROLLER = {
 }
 
 
-def test_a_node_may_be_a_controller_and_no_broker() -> None:
-    """Brokers and tools reach it where other controllers do."""
+def test_a_node_may_be_only_a_controller() -> None:
+    """Brokers and tools connect to the listener that other controllers use, too."""
     config = parse_config(CONTROLLER)
     advertised = parse_config({**CONTROLLER, "advertised.listeners": "CONTROLLER://example.com:1"})
     anywhere = parse_config({**CONTROLLER, "listeners": "CONTROLLER://0.0.0.0:9093"})
@@ -450,14 +450,14 @@ def test_a_node_may_be_a_controller_and_no_broker() -> None:
 @pytest.mark.parametrize(
     ("texts", "word"),
     [
-        ({"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"}, "PLAINTEXT is none of them"),
-        ({"listeners": "PLAINTEXT://:9092"}, "PLAINTEXT is none of them"),
+        ({"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"}, "PLAINTEXT is not one of them"),
+        ({"listeners": "PLAINTEXT://:9092"}, "PLAINTEXT is not one of them"),
         ({"controller.quorum.voters": "2@127.0.0.1:9093"}, "it does not contain this controller, node 1"),
         ({"cluster.secret": None}, "cluster.secret"),
         ({"process.roles": "controller,observer"}, "process.roles"),
     ],
 )
-def test_settings_that_a_mere_controller_cannot_have_are_refused(
+def test_settings_that_a_node_cannot_have_as_only_a_controller_are_rejected(
     texts: dict[str, str | None], word: str
 ) -> None:
     given = {name: text for name, text in {**CONTROLLER, **texts}.items() if text is not None}
@@ -473,7 +473,7 @@ def test_several_nodes_without_a_secret_do_not_start() -> None:
         parse_config({name: text for name, text in AMONG_OTHERS.items() if name != "cluster.secret"})
 
 
-def test_dynamic_settings_go_before_static_ones_and_bad_ones_are_left_out() -> None:
+def test_dynamic_settings_win_over_static_ones_and_invalid_ones_are_left_out() -> None:
     static = parse_config({"message.max.bytes": "100"})
 
     config = static.with_dynamic(
@@ -498,7 +498,7 @@ FORBIDDEN_TOGETHER = [
 
 
 @pytest.mark.parametrize(("texts", "word"), FORBIDDEN_TOGETHER)
-def test_what_no_node_could_run_with_is_refused_at_the_start_and_later(
+def test_contradicting_settings_are_rejected_at_the_start_and_as_dynamic_ones(
     texts: dict[str, str], word: str
 ) -> None:
     node = parse_config({})
@@ -510,21 +510,21 @@ def test_what_no_node_could_run_with_is_refused_at_the_start_and_later(
 
 
 @pytest.mark.parametrize("name", ["log.cleaner.threads", "num.replica.fetchers"])
-def test_a_pool_of_workers_grows_and_shrinks_in_steps(name: str) -> None:
+def test_a_change_may_at_most_halve_or_double_the_size_of_a_pool(name: str) -> None:
     node = parse_config({name: "5"})
 
     for size in ("2", "5", "10"):
         node.check_resizes({name: size}, {})
-        node.check_resizes({name: "99"}, {name: size})  # its own value goes before the one of all brokers
+        node.check_resizes({name: "99"}, {name: size})  # its own value wins over the value for all brokers
     for size, word in (("1", "at least half"), ("11", "double")):
         with pytest.raises(KafkaError, match=f"{name}={size}.*{word} the current value 5") as refused:
             node.check_resizes({name: size}, {})
         assert refused.value.code is ErrorCode.INVALID_REQUEST
-    with pytest.raises(KafkaError, match=f"{name}=5.*double the current value 2"):  # it would fall back to 5
+    with pytest.raises(KafkaError, match=f"{name}=5.*double the current value 2"):  # unset, it is 5 again
         node.with_dynamic({}, {name: "2"}).check_resizes({}, {})
 
 
-def test_dynamic_settings_that_do_not_go_together_leave_the_node_with_its_own() -> None:
+def test_contradicting_dynamic_settings_are_ignored() -> None:
     texts = {"max.connections.per.ip.overrides": "5", "message.max.bytes": "200"}
     node = parse_config({"message.max.bytes": "100"})
 
@@ -554,7 +554,7 @@ def test_properties_are_read_as_java_reads_them(text: str, values: dict[str, str
     assert parse_properties(text.encode()) == values
 
 
-def test_a_properties_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+def test_the_error_about_a_properties_file_that_is_not_text_names_it(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_bytes(b"\xff\xfe")
 
@@ -567,7 +567,7 @@ def test_a_properties_file_that_is_no_text_is_named(tmp_path: Path) -> None:
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
-def test_an_authorizer_judges_as_its_settings_say() -> None:
+def test_the_settings_of_the_authorizer_are_parsed() -> None:
     config = parse_config({"authorizer.class.name": STANDARD, "super.users": "User:admin; User:CN=a,O=b ;"})
     open_to_all = parse_config({"authorizer.class.name": STANDARD, "allow.everyone.if.no.acl.found": "true"})
 
@@ -590,7 +590,7 @@ def test_an_authorizer_judges_as_its_settings_say() -> None:
         ({"authorizer.class.name": STANDARD, "super.users": "admin"}, "User:admin"),
     ],
 )
-def test_an_authorizer_that_is_not_there_and_super_users_that_are_none_stop_the_start(
+def test_an_unknown_authorizer_and_invalid_super_users_stop_the_start(
     settings: dict[str, str], told: str
 ) -> None:
     with pytest.raises(KafkaError) as refused:

@@ -1,4 +1,4 @@
-"""Which listeners other machines reach without TLS, and what a node says of them at each start."""
+"""The warnings of a node about listeners that other machines reach without TLS, or without a login."""
 
 import pytest
 
@@ -23,7 +23,7 @@ from ottla.node.settings.listener_settings import is_loopback
         ("fe80::1%eth0", True),
     ],
 )
-def test_all_addresses_of_a_machine_and_names_count_as_beyond_loopback(host: str, is_beyond: bool) -> None:
+def test_only_loopback_addresses_and_localhost_count_as_loopback(host: str, is_beyond: bool) -> None:
     assert is_loopback(host) is not is_beyond
 
 
@@ -33,7 +33,7 @@ def warnings(**settings: str) -> list[str]:
     )
 
 
-def test_listeners_without_tls_are_named_in_one_sentence_with_what_to_do() -> None:
+def test_one_sentence_names_the_listeners_without_tls_and_the_remedy() -> None:
     said = warnings(
         listeners="PLAINTEXT://:9092,LOGINS://[fd00::1]:9093,OWN://127.0.0.1:9094,TLS://:9095",
         listener_security_protocol_map="PLAINTEXT:PLAINTEXT,LOGINS:SASL_PLAINTEXT,OWN:PLAINTEXT,TLS:SSL",
@@ -44,12 +44,12 @@ def test_listeners_without_tls_are_named_in_one_sentence_with_what_to_do() -> No
 
     assert said == [
         "Other machines reach the listeners PLAINTEXT (all addresses, port 9092), LOGINS ([fd00::1]:9093) "
-        "without TLS, so everybody on the way can read and change what is sent: give them SSL or SASL_SSL "
-        "(listener.security.protocol.map), or bind them to 127.0.0.1."
+        "without TLS, so anyone on the network path can read and change the data: use SSL or SASL_SSL for "
+        "them (listener.security.protocol.map), or bind them to 127.0.0.1."
     ]
 
 
-def test_listeners_of_controllers_and_the_rest_api_count_too() -> None:
+def test_controller_listeners_and_the_rest_api_are_checked_too() -> None:
     listeners, rest = warnings(
         listeners="PLAINTEXT://127.0.0.1:9092,CONTROLLER://10.0.0.1:9093",
         controller_listener_names="CONTROLLER",
@@ -61,7 +61,7 @@ def test_listeners_of_controllers_and_the_rest_api_count_too() -> None:
     assert "the REST API (0.0.0.0:8082) without TLS" in rest and "ottla.rest.listeners" in rest
 
 
-def test_a_node_on_loopback_says_nothing() -> None:
+def test_a_node_on_loopback_logs_no_warning() -> None:
     assert (
         warnings(listeners="PLAINTEXT://localhost:9092", ottla_rest_listeners="http://127.0.0.1:8082") == []
     )
@@ -82,13 +82,13 @@ OPEN_TO_ALL = {
 }
 
 
-def test_ways_without_a_login_are_named_where_they_make_super_users() -> None:
+def test_a_warning_names_the_listeners_that_make_anonymous_clients_super_users() -> None:
     said = [one for one in warnings(**OPEN_TO_ALL) if "super.users" in one]
 
     assert said == [
-        "super.users names User:ANONYMOUS, which is every client without a login, so whoever reaches "
-        "A, B, F, https://:8082 from other machines may do everything: remove it from super.users, or close "
-        "these ways (SASL, ssl.client.auth=required, ottla.rest.authentication)."
+        "super.users names User:ANONYMOUS, which is every client without a login, so every client that "
+        "reaches A, B, F, https://:8082 from another machine may do everything: remove it from super.users, "
+        "or require logins there (SASL, ssl.client.auth=required, ottla.rest.authentication)."
     ]
 
 
@@ -107,9 +107,9 @@ def test_ways_without_a_login_are_named_where_they_make_super_users() -> None:
             "ottla_rest_authentication": "basic",
         },
     ],
-    ids=["nobody is", "loopback", "all ask who comes"],
+    ids=["anonymous clients are not super users", "loopback", "logins"],
 )
-def test_nothing_is_said_where_nobody_becomes_one(changed: dict[str, str]) -> None:
+def test_there_is_no_warning_if_anonymous_clients_cannot_become_super_users(changed: dict[str, str]) -> None:
     names = changed.get("listeners", OPEN_TO_ALL["listeners"])
     settings = {
         name: value

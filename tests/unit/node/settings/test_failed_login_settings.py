@@ -1,4 +1,4 @@
-"""The settings of failed logins, and what they may be."""
+"""The settings of failed logins: defaults, values and errors."""
 
 import pytest
 
@@ -12,11 +12,11 @@ def config(**settings: str) -> BrokerConfig:
     return parse_config({name.replace("_", "."): value for name, value in settings.items()})
 
 
-def test_without_settings_an_address_may_fail_a_hundred_times_and_ten_times_a_second() -> None:
+def test_by_default_an_address_may_fail_100_times_at_once_and_10_times_a_second() -> None:
     assert failure_allowance(config()) == FailureAllowance(burst=100, per_second=10, exempt=())
 
 
-def test_what_is_set_is_what_counts() -> None:
+def test_the_settings_of_failed_logins_are_parsed() -> None:
     found = failure_allowance(
         config(
             ottla_failed_logins_burst="7",
@@ -41,14 +41,14 @@ def test_what_is_set_is_what_counts() -> None:
         ("listener.name.plaintext.ottla.failed.logins.burst", "500"),
     ],
 )
-def test_what_cannot_be_stops_the_start(name: str, value: str) -> None:
+def test_an_invalid_value_or_name_stops_the_start(name: str, value: str) -> None:
     with pytest.raises(KafkaError, match=name.removeprefix("listener.name.plaintext.")) as refused:
         parse_config({name: value})
 
     assert refused.value.code is ErrorCode.INVALID_CONFIG
 
 
-def test_they_change_while_a_node_runs() -> None:
+def test_the_settings_of_failed_logins_can_be_changed_while_a_node_runs() -> None:
     changed = config().with_dynamic(
         {"ottla.failed.logins.burst": "1000", "ottla.failed.logins.exempt": "10.0.0.7"}, {}
     )

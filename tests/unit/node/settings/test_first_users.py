@@ -1,4 +1,4 @@
-"""The SCRAM users that a new cluster begins with."""
+"""The first SCRAM users of a new cluster."""
 
 import base64
 import hashlib
@@ -15,7 +15,7 @@ CLUSTER_ID = bytes(range(16))
 KEY = bytes(range(32))
 
 
-def test_users_are_read_as_kafka_storage_reads_them() -> None:
+def test_users_have_the_notation_of_kafka_storage() -> None:
     text = 'SCRAM-SHA-512=[name=anna,password=a=b];SCRAM-SHA-256=[name="b;,]",password="p,]",iterations=8192]'
 
     anna, bert = parse_first_users(text)
@@ -26,7 +26,7 @@ def test_users_are_read_as_kafka_storage_reads_them() -> None:
 
 
 @pytest.mark.parametrize("iterations", [4_096, 5_000])
-def test_a_password_and_what_was_made_of_it_come_to_the_same_keys(iterations: int) -> None:
+def test_a_password_and_its_salted_form_give_the_same_keys(iterations: int) -> None:
     (user,) = parse_first_users(f"SCRAM-SHA-512=[name=anna,password=secret,iterations={iterations}]")
     made = user.record(CLUSTER_ID, KEY)
     salted = hashlib.pbkdf2_hmac("sha512", b"secret", made.salt, iterations)
@@ -74,7 +74,7 @@ def test_salts_differ_by_user_mechanism_cluster_and_key() -> None:
         ";".join(f"SCRAM-SHA-512=[name=a{i},password=secret]" for i in range(MAX_FIRST_USERS + 1)),
     ],
 )
-def test_any_other_text_is_refused_without_its_passwords(text: str) -> None:
+def test_the_error_about_an_invalid_text_has_no_passwords(text: str) -> None:
     with pytest.raises(KafkaError, match=r"Invalid configuration ottla\.add\.scram: ") as refused:
         parse_config({"ottla.add.scram": text})
 

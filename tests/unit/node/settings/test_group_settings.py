@@ -1,4 +1,4 @@
-"""Settings of groups: what a node starts with, what a group may have of its own, and what holds."""
+"""The settings of groups: of the node, of single groups, and the effective values of both."""
 
 import re
 
@@ -19,7 +19,7 @@ MIN, MAX = (
 HEARTBEAT, SESSION = "group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"
 ASSIGNMENT = "group.consumer.assignment.interval.ms"
 
-# What Apache Kafka 4.3.1's GroupCoordinatorConfig says to these settings.
+# Settings, and the errors of Apache Kafka 4.3.1's GroupCoordinatorConfig.
 REFUSED_AT_START: list[tuple[dict[str, str], str]] = [
     ({HEARTBEAT: "4999"}, f"{HEARTBEAT} {MIN}heartbeat.interval.ms"),
     ({HEARTBEAT: "15001"}, f"{HEARTBEAT} {MAX}max.heartbeat.interval.ms"),
@@ -47,7 +47,7 @@ REFUSED_AT_START: list[tuple[dict[str, str], str]] = [
 
 
 @pytest.mark.parametrize(("texts", "sentence"), REFUSED_AT_START)
-def test_a_node_does_not_start_with_settings_that_forbid_each_other(
+def test_a_node_does_not_start_with_contradicting_settings_of_groups(
     texts: dict[str, str], sentence: str
 ) -> None:
     with pytest.raises(KafkaError) as refused:
@@ -72,14 +72,14 @@ def test_a_node_does_not_start_with_settings_that_forbid_each_other(
         ("group.consumer.migration.policy", ""),
     ],
 )
-def test_a_value_that_kafka_refuses_is_refused(name: str, text: str) -> None:
+def test_a_value_that_kafka_rejects_is_rejected(name: str, text: str) -> None:
     with pytest.raises(KafkaError, match=name.replace(".", r"\.")) as refused:
         parse_config({name: text})
 
     assert refused.value.code is ErrorCode.INVALID_CONFIG
 
 
-def test_assignors_are_named_by_name_or_by_kafkas_class() -> None:
+def test_an_assignor_has_its_name_or_that_of_kafkas_class() -> None:
     kafkas = "org.apache.kafka.coordinator.group.assignor."
 
     assert assignor_names(("uniform", "range")) == ("uniform", "range")
@@ -90,13 +90,13 @@ def test_assignors_are_named_by_name_or_by_kafkas_class() -> None:
 
 
 @pytest.mark.parametrize("text", ["bidirectional", "BiDirectional", "upgrade", "DOWNGRADE", "disabled"])
-def test_the_way_of_migration_is_said_in_any_case(text: str) -> None:
+def test_the_case_of_the_migration_policy_does_not_matter(text: str) -> None:
     config = coordinator_config(parse_config({"group.consumer.migration.policy": text}))
 
     assert config.group_consumer_migration_policy.value == text.lower()
 
 
-def test_a_coordinator_obeys_what_the_broker_is_told() -> None:
+def test_the_group_coordinator_gets_the_settings_of_the_broker() -> None:
     texts = {
         "group.consumer.session.timeout.ms": "46000",
         "group.consumer.heartbeat.interval.ms": "6000",
@@ -113,18 +113,18 @@ def test_a_coordinator_obeys_what_the_broker_is_told() -> None:
     assert config.group_consumer_assignors == ("range",)
 
 
-def test_a_shorter_session_is_allowed_once_its_minimum_is() -> None:
+def test_a_shorter_session_is_allowed_with_a_lower_minimum() -> None:
     config = parse_config({"group.consumer.min.session.timeout.ms": "6000", SESSION: "7000"})
 
     assert config.group_consumer_session_timeout_ms == 7000 and not config.warnings
 
 
-def test_the_assignment_interval_changes_while_the_node_runs_but_not_beyond_its_limits() -> None:
+def test_the_assignment_interval_can_be_changed_within_its_limits_while_the_node_runs() -> None:
     static = parse_config({"group.consumer.min.assignment.interval.ms": "500"})
 
     assert static.with_dynamic({ASSIGNMENT: "2000"}, {}).group_consumer_assignment_interval_ms == 2000
     assert static.with_dynamic({ASSIGNMENT: "2000"}, {ASSIGNMENT: "3000"}).values[ASSIGNMENT] == 3000
-    held = static.with_dynamic({ASSIGNMENT: "100"}, {})  # set before the minimum was raised, by a restart
+    held = static.with_dynamic({ASSIGNMENT: "100"}, {})  # it was set before a restart raised the minimum
     assert held.group_consumer_assignment_interval_ms == 500 and ASSIGNMENT in held.warnings[0]
     with pytest.raises(KafkaError, match=f"{ASSIGNMENT} {MIN}assignment"):
         static.check_dynamic({ASSIGNMENT: "100"})
@@ -132,7 +132,7 @@ def test_the_assignment_interval_changes_while_the_node_runs_but_not_beyond_its_
 
 
 TO_HIGH, TO_LOW = "must be less than or equal to", "must be greater than or equal to"
-# What Apache Kafka 4.3.1 answers to IncrementalAlterConfigs, all with INVALID_CONFIG.
+# Settings, and the start of Apache Kafka 4.3.1's errors to IncrementalAlterConfigs, all INVALID_CONFIG.
 REFUSED_OF_A_GROUP: list[tuple[dict[str, str], str]] = [
     ({"consumer.session.timeout.ms": "1"}, f"consumer.session.timeout.ms {TO_LOW} group.consumer.min."),
     ({"consumer.session.timeout.ms": "60001"}, f"consumer.session.timeout.ms {TO_HIGH} group.consumer.max."),
@@ -159,7 +159,9 @@ REFUSED_OF_A_GROUP: list[tuple[dict[str, str], str]] = [
 
 
 @pytest.mark.parametrize(("configs", "sentence"), REFUSED_OF_A_GROUP)
-def test_a_group_may_not_have_what_the_broker_does_not_allow(configs: dict[str, str], sentence: str) -> None:
+def test_a_group_setting_beyond_the_limits_of_the_broker_is_rejected(
+    configs: dict[str, str], sentence: str
+) -> None:
     with pytest.raises(KafkaError) as refused:
         check_group_configs(parse_config({}).values, configs)
 
@@ -167,7 +169,7 @@ def test_a_group_may_not_have_what_the_broker_does_not_allow(configs: dict[str, 
     assert refused.value.detail.startswith(sentence)
 
 
-def test_a_groups_session_is_longer_than_its_heartbeat_interval() -> None:
+def test_the_session_timeout_of_a_group_must_be_longer_than_its_heartbeat_interval() -> None:
     wide = {
         "group.consumer.min.session.timeout.ms": "6000",
         "group.consumer.max.heartbeat.interval.ms": "50000",
@@ -205,7 +207,7 @@ def test_durations_are_read_as_java_reads_them(text: str, is_taken: bool) -> Non
             check_group_configs(parse_config({}).values, configs)
 
 
-def test_defaults_and_reasonable_values_are_allowed_to_a_group() -> None:
+def test_a_group_may_have_the_defaults_and_other_valid_values() -> None:
     values = parse_config({}).values
     texts = {key.name: str(key.default).lower() for key in GROUP_CONFIG_DEF}
 
@@ -216,7 +218,7 @@ def test_defaults_and_reasonable_values_are_allowed_to_a_group() -> None:
     )
 
 
-def test_what_was_set_while_the_broker_allowed_it_is_held_within_what_it_allows_now() -> None:
+def test_group_settings_are_kept_within_the_current_limits_of_the_broker() -> None:
     values = parse_config(
         {"group.consumer.max.session.timeout.ms": "50000", "group.consumer.min.assignment.interval.ms": "700"}
     ).values
@@ -239,7 +241,7 @@ def test_what_was_set_while_the_broker_allowed_it_is_held_within_what_it_allows_
     )
 
 
-def test_a_share_group_is_held_within_what_the_broker_allows_now() -> None:
+def test_share_group_settings_are_kept_within_the_current_limits_of_the_broker() -> None:
     values = parse_config(
         {"group.share.max.session.timeout.ms": "50000", "group.share.min.assignment.interval.ms": "700"}
     ).values
@@ -279,13 +281,15 @@ def test_a_share_group_is_held_within_what_the_broker_allows_now() -> None:
         ),
     ],
 )
-def test_settings_of_share_groups_that_contradict_are_refused(settings: dict[str, str], words: str) -> None:
+def test_contradicting_settings_of_share_groups_are_rejected(settings: dict[str, str], words: str) -> None:
     with pytest.raises(KafkaError, match=re.escape(words)):
         parse_config(settings)
 
 
 @pytest.mark.parametrize(("own", "held_ms"), [(None, 120_000), ("-2", 120_000), ("-1", -1), ("5000", 5_000)])
-def test_a_group_keeps_its_offsets_as_long_as_it_says_or_as_the_broker(own: str | None, held_ms: int) -> None:
+def test_the_retention_of_offsets_is_that_of_the_group_or_of_the_broker(
+    own: str | None, held_ms: int
+) -> None:
     values = parse_config({"offsets.retention.minutes": "2"}).values
 
     held = group_config_of(values, {} if own is None else {"ottla.offsets.retention.ms": own})
@@ -293,7 +297,7 @@ def test_a_group_keeps_its_offsets_as_long_as_it_says_or_as_the_broker(own: str 
     assert held.offsets_retention_ms == held_ms
 
 
-def test_a_group_without_settings_follows_the_broker_at_once() -> None:
+def test_a_change_of_the_broker_applies_at_once_to_a_group_without_settings() -> None:
     config = parse_config({})
     own: dict[str, dict[str, str]] = {"own": {"consumer.assignment.interval.ms": "5"}}
     configs = GroupConfigs(lambda: config.values, lambda group_id: own.get(group_id, {}))

@@ -1,4 +1,4 @@
-"""The settings of OAUTHBEARER: what has to be set, and where keys may come from."""
+"""The settings of OAUTHBEARER: the required ones, and the URLs that keys may be fetched from."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def settings(**changes: Any) -> OauthBearer:
     return oauth_bearer(ConfigDef("broker", OAUTHBEARER_SETTINGS).parse_all(texts))
 
 
-def test_what_is_not_set_is_as_in_kafka() -> None:
+def test_the_defaults_are_those_of_kafka() -> None:
     assert settings() == OauthBearer(
         url="https://id.example/keys",
         allowed_hosts=("id.example",),
@@ -45,7 +45,7 @@ def test_what_is_not_set_is_as_in_kafka() -> None:
     )
 
 
-def test_all_can_be_set() -> None:
+def test_the_settings_of_oauthbearer_are_parsed() -> None:
     found = settings(
         sasl_oauthbearer_clock_skew_seconds="5",
         sasl_oauthbearer_sub_claim_name="email",
@@ -64,20 +64,20 @@ def test_all_can_be_set() -> None:
     [
         ({"sasl_oauthbearer_jwks_endpoint_url": None}, "needs sasl.oauthbearer.jwks.endpoint.url"),
         ({"sasl_oauthbearer_jwks_endpoint_url": "http://id.example/keys"}, "only https"),
-        ({"sasl_oauthbearer_jwks_endpoint_url": "https://id.example:x/keys"}, "it is no URL"),
-        ({"ottla_sasl_oauthbearer_allowed_hosts": "other.example"}, "its host is none of"),
+        ({"sasl_oauthbearer_jwks_endpoint_url": "https://id.example:x/keys"}, "it is not a URL"),
+        ({"ottla_sasl_oauthbearer_allowed_hosts": "other.example"}, "its host is not in"),
         ({"sasl_oauthbearer_expected_issuer": None}, "needs sasl.oauthbearer.expected.issuer,"),
         ({"sasl_oauthbearer_expected_audience": ""}, "needs sasl.oauthbearer.expected.audience,"),
     ],
 )
-def test_what_would_be_open_is_refused(changes: dict[str, Any], told: str) -> None:
+def test_settings_that_would_accept_tokens_of_others_are_rejected(changes: dict[str, Any], told: str) -> None:
     with pytest.raises(KafkaError, match=told) as refused:
         settings(**changes)
 
     assert refused.value.code is ErrorCode.INVALID_CONFIG
 
 
-def test_tokens_for_other_services_are_accepted_only_where_that_is_wanted() -> None:
+def test_tokens_for_other_services_are_accepted_only_with_the_setting_for_that() -> None:
     found = settings(
         sasl_oauthbearer_expected_issuer=None,
         sasl_oauthbearer_expected_audience=None,
@@ -97,7 +97,7 @@ LISTENERS = {
 }
 
 
-def test_each_listener_has_tokens_of_its_own() -> None:
+def test_each_listener_may_have_settings_of_oauthbearer_of_its_own() -> None:
     other = {"listener.name.secure.sasl.oauthbearer.expected.audience": "another"}
     made = parse_config({**LISTENERS, **other})
 
@@ -115,7 +115,7 @@ def test_each_listener_has_tokens_of_its_own() -> None:
         ({"listener.name.open.sasl.enabled.mechanisms": "OAUTHBEARER"}, "OPEN .*has no TLS, so OAUTHBEARER"),
     ],
 )
-def test_a_listener_that_would_be_open_is_named(changes: dict[str, str], told: str) -> None:
+def test_the_error_names_the_listener(changes: dict[str, str], told: str) -> None:
     with pytest.raises(KafkaError, match=told) as refused:
         parse_config({**LISTENERS, **changes})
 
@@ -138,7 +138,7 @@ def test_a_listener_that_would_be_open_is_named(changes: dict[str, str], told: s
         ("", False),
     ],
 )
-def test_keys_are_fetched_only_from_hosts_that_are_allowed(url: str, is_allowed: bool) -> None:
+def test_keys_are_fetched_only_by_https_from_allowed_hosts(url: str, is_allowed: bool) -> None:
     if is_allowed:
         check_url(url, ("id.example",))
         return

@@ -1,4 +1,4 @@
-"""TLS and logins of the REST API as they are set: what goes together, and what is refused."""
+"""The settings of TLS and logins of the REST API, and the contradictions between them."""
 
 import pytest
 
@@ -24,13 +24,13 @@ def config(settings: dict[str, str]) -> BrokerConfig:
     return parse_config(settings)
 
 
-def test_by_default_nothing_is_encrypted_and_nobody_logs_in() -> None:
+def test_by_default_the_rest_api_has_no_tls_and_no_logins() -> None:
     found = config({})
 
     assert found.rest_security is None and found.rest_logins.methods == ()
 
 
-def test_settings_of_the_rest_api_count_before_those_of_listeners() -> None:
+def test_settings_of_the_rest_api_win_over_those_of_listeners() -> None:
     given = {"ssl.keystore.location": "/other.pem", "ssl.key.password": "secret", "ssl.client.auth": "none"}
 
     security = config(KEYS | given).rest_security
@@ -39,7 +39,7 @@ def test_settings_of_the_rest_api_count_before_those_of_listeners() -> None:
     assert security.keystore.key_password == "secret" and security.client_auth == "none"
 
 
-def test_certificates_of_clients_are_asked_for_by_the_setting_of_the_rest_api_alone() -> None:
+def test_only_the_setting_of_the_rest_api_makes_it_ask_for_certificates() -> None:
     trust = {"ssl.truststore.location": "/ca.pem"}
     of_listener = {
         "listeners": "SSL://:0",
@@ -58,34 +58,34 @@ def test_https_needs_a_keystore() -> None:
     assert "ottla.rest.ssl.keystore.location: https addresses" in refusal(ottla_rest_listeners="https://:0")
 
 
-def test_settings_of_tls_without_an_address_that_has_it_stop_the_start() -> None:
-    assert "no address with https" in refusal(ottla_rest_ssl_client_auth="required")
-    # Whoever turns the API off may leave its settings.
+def test_settings_of_tls_without_an_https_address_stop_the_start() -> None:
+    assert "no https address" in refusal(ottla_rest_ssl_client_auth="required")
+    # If the API is turned off, its settings may stay.
     assert config({"ottla.rest.listeners": "", "ottla.rest.ssl.client.auth": "required"})
 
 
 @pytest.mark.parametrize("address", ["http://:0", "http://10.0.0.1:0", "http://127.0.0.1:0,http://[::]:0"])
 @pytest.mark.parametrize("method", ["basic", "bearer"])
-def test_passwords_and_tokens_in_the_clear_stop_the_start(address: str, method: str) -> None:
+def test_passwords_and_tokens_in_plaintext_stop_the_start(address: str, method: str) -> None:
     said = refusal(ottla_rest_listeners=address, ottla_rest_authentication=method)
 
     assert "ottla.rest.authentication.without.tls" in said
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:0", "http://localhost:0", "http://[::1]:0"])
-def test_nobody_reads_what_stays_on_this_machine(address: str) -> None:
+def test_passwords_in_plaintext_are_allowed_at_loopback_addresses(address: str) -> None:
     logins = config({"ottla.rest.listeners": address, "ottla.rest.authentication": "basic"}).rest_logins
 
     assert logins.methods == ("basic",) and not logins.warning
 
 
-def test_passwords_in_the_clear_are_taken_from_who_insists_and_is_warned() -> None:
+def test_passwords_in_plaintext_can_be_allowed_and_cause_a_warning() -> None:
     found = config({"ottla.rest.authentication": "basic", "ottla.rest.authentication.without.tls": "true"})
 
     assert any("without TLS" in one for one in found.warnings)
 
 
-def test_a_certificate_proves_nothing_where_none_is_asked_for() -> None:
+def test_logins_by_certificate_need_an_https_address_that_asks_for_one() -> None:
     assert "certificate" in refusal(ottla_rest_authentication="certificate")
     said = refusal(
         ottla_rest_listeners="https://:0",
@@ -95,7 +95,7 @@ def test_a_certificate_proves_nothing_where_none_is_asked_for() -> None:
     assert "ottla.rest.ssl.client.auth" in said
 
 
-def test_bearer_takes_the_tokens_that_the_settings_of_oauthbearer_name() -> None:
+def test_bearer_accepts_tokens_by_the_settings_of_oauthbearer() -> None:
     found = config(KEYS | TOKENS | {"ottla.rest.authentication": "bearer,basic,bearer"}).rest_logins
 
     assert found.methods == ("bearer", "basic")
@@ -105,16 +105,16 @@ def test_bearer_takes_the_tokens_that_the_settings_of_oauthbearer_name() -> None
         config(local)
 
 
-def test_settings_of_tokens_that_nothing_takes_still_stop_the_start() -> None:
+def test_settings_of_tokens_without_bearer_or_oauthbearer_stop_the_start() -> None:
     with pytest.raises(KafkaError, match="no listener with OAUTHBEARER"):
         config(KEYS | TOKENS | {"ottla.rest.authentication": "basic"})
 
 
-def test_another_way_to_log_in_is_refused() -> None:
+def test_an_unknown_way_to_log_in_is_rejected() -> None:
     assert "every entry must be one of" in refusal(ottla_rest_authentication="digest")
 
 
-def test_no_secret_is_shown() -> None:
+def test_the_text_of_the_settings_shows_no_secret() -> None:
     given = KEYS | {"ottla.rest.ssl.key.password": "very-secret"}
 
     assert "very-secret" not in repr(config(given).rest_security)

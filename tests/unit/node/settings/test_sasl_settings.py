@@ -1,4 +1,4 @@
-"""The settings of SASL listeners: what stands together, and what holds for one of them."""
+"""The settings of SASL listeners, resolved for one listener, and the contradictions between them."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def config(**settings: str) -> BrokerConfig:
     return parse_config({**BASE, **settings})
 
 
-def test_what_is_set_for_one_listener_or_mechanism_goes_before_what_is_set_for_all() -> None:
+def test_settings_of_one_listener_or_mechanism_win_over_those_of_all() -> None:
     made = config(
         **{
             "connections.max.reauth.ms": "1",
@@ -60,14 +60,16 @@ def test_what_is_set_for_one_listener_or_mechanism_goes_before_what_is_set_for_a
         ({"sasl.mechanism.controller.protocol": "PLAIN"}, "there is no listener with SASL"),
     ],
 )
-def test_what_cannot_stand_together_is_refused_in_one_sentence(settings: dict[str, str], words: str) -> None:
+def test_contradicting_settings_of_sasl_are_rejected_in_one_sentence(
+    settings: dict[str, str], words: str
+) -> None:
     with pytest.raises(KafkaError, match=words) as refused:
         config(**settings)
 
     assert refused.value.code is ErrorCode.INVALID_CONFIG
 
 
-def test_a_login_module_that_cannot_be_read_is_refused_without_its_passwords() -> None:
+def test_the_error_about_an_invalid_login_module_has_no_passwords() -> None:
     broken = 'PlainLoginModule required user_anna="secret" user_bert=;'
 
     with pytest.raises(KafkaError, match="has no usable login module") as refused:
@@ -81,12 +83,12 @@ def test_a_login_module_that_cannot_be_read_is_refused_without_its_passwords() -
     assert "secret" not in refused.value.detail.replace("listener.name.secure", "")
 
 
-def test_plain_without_tls_is_warned_of_where_it_is_allowed() -> None:
+def test_plain_without_tls_causes_a_warning_if_it_is_allowed() -> None:
     made = config(**{"sasl.enabled.mechanisms": "PLAIN", "ottla.sasl.plain.without.tls": "true"})
 
     assert made.warnings == (
-        "The listener OTHER.ONE takes passwords by PLAIN without TLS: everybody between a client and this "
-        "node can read them.",
+        "The listener OTHER.ONE accepts passwords by PLAIN without TLS: anyone on the network path can read "
+        "them.",
     )
 
 
@@ -99,7 +101,7 @@ def test_names_of_settings_of_mechanisms_have_three_parts() -> None:
     assert mechanism_setting("listener.name.a.sasl.enabled.mechanisms") is None
 
 
-def test_users_and_lifetimes_of_a_listener_change_while_a_node_runs() -> None:
+def test_users_and_the_duration_of_logins_can_be_changed_while_a_node_runs() -> None:
     name = "listener.name.secure.plain.sasl.jaas.config"
     before = config(**{"listener.name.secure.sasl.enabled.mechanisms": "PLAIN"})
     before.check_dynamic({name: USERS})
@@ -125,7 +127,7 @@ OWN_USER = "listener.name.secure.scram-sha-512.sasl.jaas.config"
 SCRAM_USER = 'a.ScramLoginModule required username="node" password="node-secret";'
 
 
-def test_a_node_logs_in_at_others_by_the_user_of_its_listener_for_nodes() -> None:
+def test_a_node_logs_in_to_others_with_the_user_of_its_inter_broker_listener() -> None:
     made = config(**BETWEEN, **{OWN_USER: SCRAM_USER})
 
     assert made.inter_broker_listener_name == "SECURE"
@@ -143,14 +145,14 @@ def test_security_inter_broker_protocol_may_name_a_protocol_with_logins() -> Non
     assert made.inter_broker_listener_name == "SECURE"
 
 
-def test_a_node_that_has_not_gone_over_logs_in_at_those_that_have() -> None:
+def test_a_node_whose_inter_broker_listener_has_no_sasl_can_log_in_to_others() -> None:
     made = config(**{"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512", OWN_USER: SCRAM_USER})
 
     assert made.inter_broker_listener_name == "PLAINTEXT"
     assert made.peer_login is not None and made.peer_login.user == "node"
 
 
-def test_a_login_module_of_plain_with_the_user_of_the_node_alone_leaves_users_to_the_cluster() -> None:
+def test_plain_has_the_users_of_the_cluster_if_its_module_has_only_the_node_itself() -> None:
     name = "listener.name.secure.plain.sasl.jaas.config"
     own = 'a.PlainLoginModule required username="node" password="node-secret"'
 
@@ -175,7 +177,7 @@ def test_a_login_module_of_plain_with_the_user_of_the_node_alone_leaves_users_to
         ({OWN_USER: r'a.ScramLoginModule required username="n\0" password="x";'}, "has a NUL character"),
     ],
 )
-def test_a_login_that_a_node_cannot_have_is_refused_in_one_sentence(
+def test_an_invalid_login_of_the_node_is_rejected_in_one_sentence(
     settings: dict[str, str], words: str
 ) -> None:
     with pytest.raises(KafkaError, match=words) as refused:
@@ -213,7 +215,7 @@ def test_controllers_log_in_by_plain() -> None:
     assert not made.listener_sasl and made.peer_login is None and "node-secret" not in repr(made)
 
 
-def test_no_password_goes_to_a_listener_for_controllers_that_takes_no_logins() -> None:
+def test_no_password_is_sent_to_a_controller_listener_without_logins() -> None:
     made = parse_config(
         {
             **CONTROLLERS,
@@ -228,7 +230,7 @@ def test_no_password_goes_to_a_listener_for_controllers_that_takes_no_logins() -
     assert made.controller_login is None and "SECURE" in made.controller_sasl
 
 
-def test_a_node_that_is_only_a_broker_has_a_user_for_controllers_and_needs_no_others() -> None:
+def test_a_node_that_is_only_a_broker_needs_no_users_besides_its_own_at_controllers() -> None:
     made = parse_config(
         {
             **CONTROLLERS,
@@ -258,7 +260,7 @@ def test_a_node_that_is_only_a_broker_has_a_user_for_controllers_and_needs_no_ot
         ),
     ],
 )
-def test_a_login_that_controllers_cannot_have_is_refused(settings: dict[str, str], words: str) -> None:
+def test_an_invalid_login_at_controllers_is_rejected(settings: dict[str, str], words: str) -> None:
     with pytest.raises(KafkaError, match=words) as refused:
         parse_config({**CONTROLLERS, OF_CONTROLLER: CONTROLLER_USER, **settings})
 

@@ -1,4 +1,4 @@
-"""What `ottla.secure` stands for, what may be set otherwise beside it, and what contradicts it."""
+"""The settings that `ottla.secure` implies, those that may differ, and those that contradict it."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ SECRET = "a-secret-of-many-characters"
 
 
 def secure(home: Path, **settings: str) -> BrokerConfig:
-    """A node with its data in `home/data`; underscores in settings stand for dots."""
+    """Return the configuration of a node with data in `home/data`; in names `_` stands for a dot."""
     given = {name.replace("_", "."): text for name, text in settings.items()}
     return parse_config({"ottla.secure": "true", "log.dirs": str(home / "data"), **given})
 
@@ -42,18 +42,18 @@ def test_clients_log_in_over_tls_and_nodes_have_a_listener_of_their_own(tmp_path
     assert config.listener_security["SASL_SSL"].client_auth == "none"
 
 
-def test_certificates_of_the_directory_are_those_of_nodes_by_their_ids_alone(tmp_path: Path) -> None:
+def test_nodes_with_certificates_of_the_directory_must_prove_their_ids(tmp_path: Path) -> None:
     made, own = secure(tmp_path), secure(tmp_path, ssl_keystore_location="/own/key.pem")
 
     needs = {name: one.needs_node_id for name, one in made.listener_security.items()}
-    assert needs == {"INTERNAL": True, "SASL_SSL": False}, "clients are not asked for their ids"
+    assert needs == {"INTERNAL": True, "SASL_SSL": False}, "clients have no node id"
     assert made.peer_security is not None and made.peer_security.needs_node_id
     assert not any(one.needs_node_id for one in own.listener_security.values()), (
-        "they name hosts, as others do"
+        "certificates from elsewhere may name only hosts"
     )
 
 
-def test_what_no_acl_allows_is_denied_and_topics_are_not_created_by_themselves(tmp_path: Path) -> None:
+def test_without_acls_everything_is_denied_and_topics_are_not_created_automatically(tmp_path: Path) -> None:
     config = secure(tmp_path)
 
     assert config.authorizer is not None
@@ -62,19 +62,19 @@ def test_what_no_acl_allows_is_denied_and_topics_are_not_created_by_themselves(t
     assert not config.auto_create_topics_enable
 
 
-def test_the_rest_api_has_tls_and_asks_for_a_login(tmp_path: Path) -> None:
+def test_the_rest_api_has_tls_and_logins(tmp_path: Path) -> None:
     config = secure(tmp_path)
 
     assert [one.url for one in config.ottla_rest_listeners] == ["https://:8082"]
     assert config.rest_logins.methods == ("basic",)
     assert config.rest_security is not None and config.listener_security["SASL_SSL"].keystore is not None
     assert config.rest_security.keystore == config.listener_security["SASL_SSL"].keystore
-    assert not config.rest_listeners_are_named, "another program may have that port"
+    assert not config.rest_listeners_are_named, "the port is a default: another program may use it"
     assert secure(tmp_path, ottla_rest_listeners="https://:9999").rest_listeners_are_named
     assert secure(tmp_path, ottla_rest_listeners="http://127.0.0.1:8082").ottla_rest_listeners
 
 
-def test_keys_lie_beside_the_data_or_where_the_setting_says(tmp_path: Path) -> None:
+def test_keys_are_beside_the_data_or_in_the_directory_of_the_setting(tmp_path: Path) -> None:
     beside = secure(tmp_path)
     elsewhere = secure(tmp_path, ottla_secure_dir="/keys", node_id="3")
 
@@ -84,7 +84,7 @@ def test_keys_lie_beside_the_data_or_where_the_setting_says(tmp_path: Path) -> N
     assert elsewhere.listener_security["INTERNAL"].truststore.location == "/keys/ca.pem"
 
 
-def test_the_administrator_and_the_secret_are_those_of_the_files(tmp_path: Path) -> None:
+def test_the_administrator_and_the_secret_are_read_from_the_files(tmp_path: Path) -> None:
     write_files(tmp_path, name="root")
 
     config = secure(tmp_path)
@@ -95,7 +95,7 @@ def test_the_administrator_and_the_secret_are_those_of_the_files(tmp_path: Path)
     assert "hidden-password" not in repr(config) and SECRET not in repr(config)
 
 
-def test_first_users_that_are_given_come_beside_the_administrator(tmp_path: Path) -> None:
+def test_first_users_in_the_settings_are_added_to_the_administrator(tmp_path: Path) -> None:
     write_files(tmp_path)
 
     config = secure(tmp_path, ottla_add_scram="SCRAM-SHA-512=[name=anna,password=other]")
@@ -103,7 +103,7 @@ def test_first_users_that_are_given_come_beside_the_administrator(tmp_path: Path
     assert [one.name for one in config.first_users] == ["admin", "anna"]
 
 
-def test_each_setting_that_it_stands_for_can_be_set(tmp_path: Path) -> None:
+def test_each_implied_setting_can_be_set_to_another_value(tmp_path: Path) -> None:
     config = secure(
         tmp_path,
         listeners="EXTERNAL://:9095,INTERNAL://:9094",
@@ -125,7 +125,7 @@ def test_each_setting_that_it_stands_for_can_be_set(tmp_path: Path) -> None:
     assert config.ottla_rest_listeners == ()
 
 
-def test_a_node_alone_with_a_listener_for_clients_gets_one_for_itself(tmp_path: Path) -> None:
+def test_a_single_node_gets_an_inter_broker_listener_besides_that_for_clients(tmp_path: Path) -> None:
     config = secure(tmp_path, listeners="SASL_SSL://kafka:9095")
 
     assert [(one.name, one.host) for one in config.listeners] == [
@@ -176,9 +176,9 @@ def test_a_node_that_is_only_a_controller_has_tls(tmp_path: Path) -> None:
             "the listener OLD is SASL_PLAINTEXT, without TLS",
         ),
         ({"authorizer_class_name": ""}, "without authorizer.class.name every client may do everything"),
-        ({"allow_everyone_if_no_acl_found": "true"}, "opens what no ACL names to everybody"),
+        ({"allow_everyone_if_no_acl_found": "true"}, "lets every client use what has no ACLs"),
         ({"super_users": "User:boss;User:ANONYMOUS"}, "which is every client without a login"),
-        ({"ottla_rest_listeners": "http://:8082", "ottla_rest_authentication": ""}, "is without TLS"),
+        ({"ottla_rest_listeners": "http://:8082", "ottla_rest_authentication": ""}, "has no TLS"),
         (
             {"controller_quorum_voters": "0@a:9093,1@b:9093"},
             "this node is one of several, and {home}/data-secure has no cluster.secret",
@@ -194,7 +194,7 @@ def test_a_node_that_is_only_a_controller_has_tls(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_would_leave_the_node_open_or_alone_is_refused(
+def test_settings_that_would_leave_the_node_open_or_alone_are_rejected(
     settings: dict[str, str], words: str, tmp_path: Path
 ) -> None:
     with pytest.raises(KafkaError) as refused:
@@ -214,9 +214,7 @@ def test_what_would_leave_the_node_open_or_alone_is_refused(
         JAAS.format(name="admin", password="hidden-password") * 2 + "\n\\",
     ],
 )
-def test_a_file_of_the_administrator_that_cannot_be_used_is_refused_without_its_password(
-    content: str, tmp_path: Path
-) -> None:
+def test_the_error_about_an_invalid_client_properties_has_no_password(content: str, tmp_path: Path) -> None:
     files = write_files(tmp_path)
     files.client_properties.write_text(content)
 
@@ -225,10 +223,10 @@ def test_a_file_of_the_administrator_that_cannot_be_used_is_refused_without_its_
     except KafkaError as refused:
         assert "client.properties" in refused.detail and "hidden" not in refused.detail
     else:
-        assert [one.name for one in config.first_users] == ["admin"], "the last of equal lines counts"
+        assert [one.name for one in config.first_users] == ["admin"], "the last of equal lines wins"
 
 
-def test_without_the_setting_nothing_is_read(tmp_path: Path) -> None:
+def test_no_file_is_read_without_the_setting(tmp_path: Path) -> None:
     write_files(tmp_path)
 
     config = parse_config({"log.dirs": str(tmp_path / "data"), "ottla.secure": "false"})

@@ -1,4 +1,4 @@
-"""What the settings of TLS come to for one listener."""
+"""The settings of TLS, resolved for one listener."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ def resolved(
     return listener_security(listener, BROKER_CONFIG_DEF.parse_all(texts), overrides)
 
 
-def test_a_setting_of_the_listener_goes_before_that_of_all() -> None:
+def test_a_setting_of_the_listener_wins_over_that_of_all() -> None:
     security = resolved(
         {**KEYSTORE, **TRUSTSTORE, "ssl.key.password": "all", "ssl.client.auth": "REQUIRED"},
         {"ssl.keystore.location": "outer.pem", "ssl.enabled.protocols": "TLSv1.3"},
@@ -33,14 +33,14 @@ def test_a_setting_of_the_listener_goes_before_that_of_all() -> None:
     assert security.client_auth == "required"
 
 
-def test_of_sasl_only_its_own_client_auth_counts() -> None:
+def test_a_sasl_ssl_listener_ignores_the_client_auth_of_all_listeners() -> None:
     texts = {**KEYSTORE, **TRUSTSTORE, "ssl.client.auth": "required"}
 
     assert resolved(texts, protocol="SASL_SSL").client_auth == "none"
     assert resolved(texts, {"ssl.client.auth": "requested"}, "SASL_SSL").client_auth == "requested"
 
 
-def test_no_password_is_shown() -> None:
+def test_the_text_of_the_settings_shows_no_password() -> None:
     shown = repr(
         resolved(
             {
@@ -85,7 +85,9 @@ def test_no_password_is_shown() -> None:
         ({**KEYSTORE, "ssl.client.auth": "requested"}, "ssl.truststore.location"),
     ],
 )
-def test_what_cannot_stand_together_is_refused_with_the_setting(texts: dict[str, str], setting: str) -> None:
+def test_the_error_about_contradicting_settings_names_setting_and_listener(
+    texts: dict[str, str], setting: str
+) -> None:
     with pytest.raises(KafkaError) as refused:
         resolved(texts)
 
@@ -103,7 +105,7 @@ def test_what_cannot_stand_together_is_refused_with_the_setting(texts: dict[str,
         ("ssl.client.auth", "maybe", "must be one of: required, requested, none"),
     ],
 )
-def test_a_value_that_is_not_supported_is_refused(name: str, value: str, said: str) -> None:
+def test_an_unsupported_value_is_rejected(name: str, value: str, said: str) -> None:
     for each in (name, f"listener.name.outer.{name}"):
         with pytest.raises(KafkaError) as refused:
             BROKER_CONFIG_DEF.parse(each, value)
@@ -112,7 +114,7 @@ def test_a_value_that_is_not_supported_is_refused(name: str, value: str, said: s
         assert each in refused.value.detail and said in refused.value.detail
 
 
-def test_only_with_the_prefix_of_a_listener_a_setting_changes_while_the_node_runs() -> None:
+def test_a_keystore_can_be_changed_while_the_node_runs_only_for_one_listener() -> None:
     name = "ssl.keystore.location"
 
     assert listener_setting(f"listener.name.my.outer.{name}") == ("MY.OUTER", name)

@@ -1,4 +1,4 @@
-"""The settings of transactions: Kafka's names and defaults, and what a coordinator is told of them."""
+"""The settings of transactions: Kafka's names and defaults, and the settings of a coordinator."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
 from ottla.node.settings.config import parse_config
 from ottla.node.settings.coordinator_configs import transaction_config
 
-# Name, default and smallest value, as Apache Kafka 4.3.1 has them.
+# The name, default and minimum of Apache Kafka 4.3.1.
 NUMBERS = [
     ("transaction.max.timeout.ms", 900_000, 1),
     ("transactional.id.expiration.ms", 604_800_000, 1),
@@ -54,7 +54,7 @@ def test_a_switch_has_kafkas_default(name: str, default: bool) -> None:
     assert getattr(parse_config({name: str(not default).lower()}), attribute) is not default
 
 
-def test_only_verification_may_be_switched_while_the_cluster_runs() -> None:
+def test_only_verification_can_be_changed_while_the_cluster_runs() -> None:
     dynamic = {
         name
         for name, *_ in (*NUMBERS, *SWITCHES)
@@ -68,7 +68,7 @@ def test_a_coordinator_without_settings_has_kafkas_defaults() -> None:
     assert transaction_config(parse_config({})) == TransactionConfig()
 
 
-def test_a_coordinator_obeys_what_is_set() -> None:
+def test_the_transaction_coordinator_gets_the_settings_of_the_broker() -> None:
     config = transaction_config(
         parse_config(
             {
@@ -94,6 +94,6 @@ def test_a_coordinator_obeys_what_is_set() -> None:
     )
 
 
-def test_a_cluster_without_the_feature_keeps_transactions_as_before_it() -> None:
+def test_without_the_feature_the_transaction_version_is_zero() -> None:
     assert MetadataImage().transaction_version == 0
     assert MetadataImage(features={TRANSACTION_VERSION: 2}).transaction_version == 2

@@ -1,4 +1,4 @@
-"""Each setting of security is honoured or stops the start by its name, wherever it stands."""
+"""Each setting of security is either honoured, or named by an error that stops the start."""
 
 import dataclasses
 from typing import Final
@@ -13,7 +13,7 @@ from ottla.node.settings.settings_not_honoured import NOT_HONOURED
 
 STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 JAAS: Final = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_anna="anna-secret";'
-# One listener of each kind, and everything that settings of security may have to do with.
+# One listener of each kind, and every other part that settings of security can apply to.
 SECURE: Final = {
     "listeners": "PLAINTEXT://:9092,ENC://:9093,LOG://:9094",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,ENC:SSL,LOG:SASL_SSL",
@@ -48,20 +48,20 @@ PLACES: Final = (
     "listener.name.plaintext.",
     "listener.name.nowhere.",
     "listener.name.log.plain.",
-    "listener.name.log.scram-sha-256.",  # is not enabled
+    "listener.name.log.scram-sha-256.",  # not enabled
     "listener.name.log.gssapi.",
     "listener.name.log.kerberos.",
     "listener.name.enc.plain.",
     "LISTENER.NAME.ENC.",
 )
 BEFORE: Final = parse_config(SECURE)
-# They have an effect together with other settings alone, or where another listener is that of the nodes.
+# These have an effect only together with other settings, or with another inter-broker listener.
 NEEDS_MORE: Final = {
     "sasl.mechanism.controller.protocol",
     "sasl.mechanism.inter.broker.protocol",
     "security.inter.broker.protocol",
 }
-# Stores at a listener without TLS keep nobody out; Kafka's own defaults of these change nothing here.
+# Stores at a listener without TLS promise no protection from clients, so they may be set there.
 STORES: Final = ("ssl.keystore.", "ssl.truststore.", "ssl.key.", "ssl.allow.", "ssl.endpoint.")
 
 
@@ -90,14 +90,14 @@ def value_of(name: str) -> str:
 
 
 def difference(config: BrokerConfig, before: BrokerConfig) -> list[str]:
-    """Return the attributes that a setting has changed, beside the text itself."""
+    """Return the attributes in which two configurations differ, besides the texts of settings."""
     names = {one.name for one in dataclasses.fields(config)} - {"values", "static_texts", "warnings"}
     return [name for name in sorted(names) if getattr(config, name) != getattr(before, name)]
 
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", OF_SECURITY)
-def test_it_is_honoured_or_refused_by_name(name: str, place: str) -> None:
+def test_a_setting_of_security_is_honoured_or_named_by_an_error(name: str, place: str) -> None:
     value = value_of(name)
     if not value:
         return
@@ -105,7 +105,7 @@ def test_it_is_honoured_or_refused_by_name(name: str, place: str) -> None:
         config = parse_config({**SECURE, place + name: value})
     except KafkaError as error:
         assert error.code is ErrorCode.INVALID_CONFIG
-        assert name in error.detail or name.rpartition(".")[0] in error.detail  # stores are judged as a whole
+        assert name in error.detail or name.rpartition(".")[0] in error.detail  # or another one of its store
         assert "anna-secret" not in error.detail
         return
 
@@ -117,7 +117,7 @@ def test_it_is_honoured_or_refused_by_name(name: str, place: str) -> None:
     elif place == "listener.name.plaintext.":
         assert name.startswith(STORES)
     elif name not in NEEDS_MORE:
-        assert difference(config, BEFORE), "it is taken and has no effect"
+        assert difference(config, BEFORE), "the setting is accepted but has no effect"
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_it_is_honoured_or_refused_by_name(name: str, place: str) -> None:
     ],
     ids=lambda given: str(given)[:60],
 )
-def test_a_refusal_says_what_to_write(name: str, value: str, words: str) -> None:
+def test_the_error_says_what_to_write_instead(name: str, value: str, words: str) -> None:
     with pytest.raises(KafkaError, match=words) as refused:
         parse_config({**SECURE, name: value})
 
@@ -165,7 +165,7 @@ def test_a_refusal_says_what_to_write(name: str, value: str, words: str) -> None
         "listener.name.Enc.ssl.client.auth",
     ],
 )
-def test_names_of_listeners_may_be_written_in_capitals(name: str) -> None:
+def test_the_case_of_listener_names_does_not_matter(name: str) -> None:
     config = parse_config({**SECURE, name: "required"})
 
     assert config.listener_security["ENC"].client_auth == "required"
@@ -181,7 +181,7 @@ def test_names_of_listeners_may_be_written_in_capitals(name: str) -> None:
         ("security.providers", " "),
     ],
 )
-def test_what_promises_no_security_stops_nothing(name: str, value: str) -> None:
+def test_a_setting_that_promises_no_security_does_not_stop_the_start(name: str, value: str) -> None:
     parse_config({**SECURE, name: value})
 
 
@@ -196,9 +196,7 @@ def test_what_promises_no_security_stops_nothing(name: str, value: str) -> None:
         ("client.quota.callback.class", "org.example.Quotas"),
     ],
 )
-def test_misspelt_names_of_our_own_and_what_secrets_would_come_from_stop_the_start(
-    name: str, value: str
-) -> None:
+def test_misspelt_names_and_providers_of_secrets_stop_the_start(name: str, value: str) -> None:
     with pytest.raises(KafkaError, match=f"Invalid configuration {name}: "):
         parse_config({**SECURE, name: value})
 
@@ -206,13 +204,13 @@ def test_misspelt_names_of_our_own_and_what_secrets_would_come_from_stop_the_sta
 @pytest.mark.parametrize(
     ("changes", "is_honoured"),
     [
-        ({"ssl.client.auth": "required"}, True),  # ENC has TLS alone
-        ({"listener.name.log.ssl.client.auth": "required"}, False),  # clients log in there
+        ({"ssl.client.auth": "required"}, True),  # ENC has TLS without logins
+        ({"listener.name.log.ssl.client.auth": "required"}, False),  # LOG has logins
         ({"ssl.client.auth": "required", "listener.name.enc.ssl.client.auth": "none"}, False),
         ({"ssl.client.auth": "none", "listener.name.enc.ssl.client.auth": "none"}, True),
     ],
 )
-def test_client_certificates_are_asked_for_where_nobody_logs_in(
+def test_client_certificates_apply_only_to_listeners_without_logins(
     changes: dict[str, str], is_honoured: bool
 ) -> None:
     if is_honoured:
