@@ -1,4 +1,4 @@
-"""The ways to hand work over: to a thread, to a task, to another node. The node says to which."""
+"""The types of the calls that hand work to a thread, to a task, or to another node."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -8,19 +8,19 @@ T = TypeVar("T")
 
 
 class InThread(Protocol):
-    """Does in a thread what may wait for a disk, or takes long."""
+    """Runs work in a thread that may wait for a disk, or takes long."""
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
 
 
 class StartTask(Protocol):
-    """Begins something that ends with the node at the latest."""
+    """Starts a task that is cancelled when the node stops."""
 
     def __call__(self, work: Coroutine[Any, Any, T], /) -> "asyncio.Task[T]": ...
 
 
 class Ask(Protocol):
-    """Asks another node, within a time."""
+    """Sends a request to another node, and returns its response within a time."""
 
     def __call__(
         self, node_id: int, purpose: str, request: object, response_type: type[T], timeout_s: float, /

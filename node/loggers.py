@@ -1,7 +1,8 @@
-"""The loggers of this process under Kafka's words for levels: described, and changed while the node runs.
+"""Describes the loggers of this process, and changes their levels while the node runs.
 
-A level holds for a logger and those below it (`ottla.node.replica` for `ottla.node.replica.isr`), until the
-process ends or it is taken back, as with Apache Kafka. Nodes that share a process share its loggers.
+Levels have Kafka's names. A level applies to a logger and the loggers below it (`ottla.node.replica` for
+`ottla.node.replica.isr`), until the process ends or the level is removed, as with Apache Kafka. Nodes that
+share a process share its loggers.
 """
 
 import logging
@@ -14,7 +15,7 @@ OURS: Final = "ottla"
 PARTS: Final = tuple(
     f"{OURS}.{part}" for part in ("audit", "groupcoord", "logstore", "metadata_raft", "node")
 )
-# Loggers under the names that Apache Kafka has for them, too.
+# Loggers that Apache Kafka has under these names.
 KAFKAS: Final = {"kafka.authorizer.logger": f"{OURS}.audit"}
 TRACE: Final = 5  # below Python's DEBUG: nothing is logged there
 # Kafka's names, the most severe first.
@@ -29,18 +30,18 @@ LEVELS: Final = {
 
 
 def levels() -> dict[str, str]:
-    """The effective level of each logger, by name."""
+    """Return the effective level of each logger, by name."""
     names = {name for name in (OURS, *PARTS, *logging.root.manager.loggerDict) if _is_ours(name)}
     return {name: level_name(_logger(name).getEffectiveLevel()) for name in sorted({ROOT, *KAFKAS, *names})}
 
 
 def level_name(level: int) -> str:
-    """Kafka's word for a level of Python."""
+    """Return Kafka's name of a level of Python's logging."""
     return next((name for name, number in LEVELS.items() if level >= number), "TRACE")
 
 
 def check_change(name: str, level: str | None) -> None:
-    """INVALID_CONFIG or INVALID_REQUEST unless the level may be set, or with None be taken back."""
+    """Raise INVALID_CONFIG or INVALID_REQUEST unless the level may be set, or with None be removed."""
     if name not in levels():
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name[:200]} does not exist!")
     if level is None and name == ROOT:
@@ -56,7 +57,7 @@ def check_change(name: str, level: str | None) -> None:
 
 
 def change(name: str, level: str | None) -> None:
-    """Set a level that `check_change` lets pass; None takes it back, and the logger above says."""
+    """Set a level that `check_change` accepts; with None the logger has the level of the one above it."""
     _logger(name).setLevel(logging.NOTSET if level is None else LEVELS[level])
 
 

@@ -12,7 +12,7 @@ class Speaks(Enum):
     TLS = "TLS"
     HTTP = "HTTP"
     CONTROLLER = "the protocol of the metadata quorum"
-    OTHER = "something else"
+    OTHER = "another protocol"
     SILENT = "nothing"  # the connection was accepted, but then closed or never answered
     REFUSED = "refused"
     DENIED = "denied"  # by either end: no trusted certificate, or a failed login

@@ -33,10 +33,11 @@ def of_listeners(listeners: Iterable[ListenerFacts]) -> Iterator[Finding]:
             if sentence is not None:
                 yield problem("listener", f"{name} at {at.name} {sentence}")
         elif at.speaks not in (Speaks.REFUSED, Speaks.UNREACHABLE, Speaks.UNRESOLVED):
+            does = "does not answer" if at.speaks is Speaks.SILENT else f"speaks {at.speaks.value}"
             yield problem(
                 "listener",
-                f"{name} cannot be opened: another process, which speaks {at.speaks.value}, uses port "
-                f"{at.port}; stop it or choose another port.",
+                f"{name} cannot be opened: another process, which {does}, uses port {at.port}; stop it or "
+                "choose another port.",
             )
 
 

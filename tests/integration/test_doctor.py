@@ -322,7 +322,7 @@ def test_a_port_that_another_program_has(tmp_path: Path) -> None:
     with server(lambda connection: connection.sendall(b"220 mail ready\r\n")) as port:
         found = problems(of_node(*node_of(tmp_path, port)))
 
-    assert f"another process, which speaks something else, uses port {port}" in found
+    assert f"another process, which speaks another protocol, uses port {port}" in found
 
 
 def test_an_address_of_another_machine(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_the_doctor_looks_at_each_node_of_a_host(start_host: StartHost, tmp_path
     host.terminate()
     assert host.wait(TIMEOUT_S) == 0
     with socket.create_server(("127.0.0.1", port)):
-        assert f"cannot be opened: another process uses port {port}" in examine()
+        assert f"cannot be opened: another process, which does not answer, uses port {port}" in examine()
 
 
 def test_the_nodes_of_a_secured_host_replicate(start_host: StartHost, tmp_path: Path) -> None:
