@@ -19,7 +19,6 @@ from ottla.node.client import cluster_admin, throttles
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.log_dir_moves import (
     LogDirMove,
-    Replica,
     describe_log_dir_moves,
     sentence_of,
     start_log_dir_moves,
@@ -28,6 +27,7 @@ from ottla.node.client.reassignment_plan import (
     MAX_PLAN_BYTES,
     Assignment,
     Plan,
+    Replica,
     parse_plan,
     parse_topics,
     plan_as_json,

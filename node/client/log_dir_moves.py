@@ -7,22 +7,13 @@ from ottla.logstore.words.errors import ErrorCode
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.cluster_client import Client, check
 from ottla.node.client.log_dirs import describe_log_dirs
+from ottla.node.client.reassignment_plan import Replica
 from ottla.node.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopic,
 )
-
-
-class Replica(NamedTuple):
-    """A replica of a partition on a broker; as text, Kafka's TopicPartitionReplica."""
-
-    partition: TopicPartition
-    broker_id: int
-
-    def __str__(self) -> str:
-        return f"{self.partition}-{self.broker_id}"
 
 
 class LogDirMove(NamedTuple):

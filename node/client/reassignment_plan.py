@@ -10,7 +10,6 @@ from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from ottla.metadata_raft.image import BrokerImage, MetadataImage
 from ottla.metadata_raft.leader_spread import LeaderSpread
 from ottla.metadata_raft.replica_placement import place_replicas
-from ottla.node.client.log_dir_moves import Replica
 from ottla.node.client.refusal import Refused
 
 VERSION: Final = 1
@@ -19,6 +18,16 @@ MAX_PLAN_BYTES: Final = 64 * 1024 * 1024  # some 400,000 partitions
 
 MAX_PATH_CHARACTERS: Final = 4_096
 Assignment = Mapping[TopicPartition, Sequence[int]]
+
+
+class Replica(NamedTuple):
+    """A replica of a partition on a broker; as text, Kafka's TopicPartitionReplica."""
+
+    partition: TopicPartition
+    broker_id: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}-{self.broker_id}"
 
 
 class Plan(NamedTuple):

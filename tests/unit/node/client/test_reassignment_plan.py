@@ -6,9 +6,9 @@ from collections import Counter
 import pytest
 
 from ottla.logstore.words.topic_partition import TopicPartition
-from ottla.node.client.log_dir_moves import Replica
 from ottla.node.client.reassignment_plan import (
     Plan,
+    Replica,
     parse_plan,
     parse_topics,
     plan_as_json,
