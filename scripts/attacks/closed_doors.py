@@ -1,6 +1,7 @@
-"""Doors that are for nodes and administrators: commands of theirs, the quorum's port, the last connections.
+"""Attacks on access reserved for nodes and administrators: commands, the quorum's port, the last connections.
 
-A voter is dialled nowhere but where it has registered, so AddRaftVoter is no way to scan ports.
+A controller connects to a voter only at the endpoint that the voter registered, so AddRaftVoter cannot be
+used to scan ports.
 """
 
 import os
@@ -45,7 +46,7 @@ _JUNK: Final = (
 
 @contextmanager
 def _trap() -> Iterator[socket.socket]:
-    """A port at which nobody is expected."""
+    """Listen on a port to which no node should connect."""
     with socket.create_server((HOST, 0)) as listening:
         listening.setblocking(False)
         yield listening
@@ -72,7 +73,7 @@ def _add_voter(client: WireClient, voter_id: int, port: int) -> Any:
 
 
 def _send_voters(nodes: Nodes) -> str:
-    """An administrator's command with ids and places that nobody has registered: nothing is dialled."""
+    """Send AddRaftVoter with ids and endpoints of unregistered voters; AssertionError if a node connects."""
     with _trap() as trap, nodes.connect(timeout_s=TIMEOUT_S) as client:
         port = trap.getsockname()[1]
         codes = Counter(
@@ -100,7 +101,7 @@ def _commands(client: WireClient, port: int) -> Iterator[Any]:
 
 
 def _send_commands(nodes: Nodes) -> str:
-    """All of them by a user without rights."""
+    """Send every such command as a user without rights; AssertionError if one is allowed."""
     codes: Counter[int] = Counter()
     with _trap() as trap, nodes.connect(timeout_s=TIMEOUT_S) as client:
         for _ in range(COMMAND_ROUNDS):
@@ -115,7 +116,7 @@ def _send_commands(nodes: Nodes) -> str:
 
 
 def _crowd(nodes: Nodes, stack: ExitStack) -> int:
-    """Open connections and do nothing; how many are there after a moment."""
+    """Open connections and send nothing; return how many are still open after a moment."""
     host, _, port = nodes.bootstrap.rpartition(":")
     opened = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(CROWD)]
     time.sleep(HELD_S)
@@ -132,7 +133,7 @@ def _crowd(nodes: Nodes, stack: ExitStack) -> int:
 
 
 def _send_crowd(nodes: Nodes) -> str:
-    """Strangers take all connections, those of this machine too; an administrator still gets in."""
+    """Take all connections, from this machine too; an administrator must still be able to connect."""
     with ExitStack() as stack:
         there = _crowd(nodes, stack)
         began = time.monotonic()
@@ -160,7 +161,7 @@ def _send_to_quorum(nodes: Nodes) -> str:
             for index in range(QUORUM_CONNECTIONS):
                 try:
                     one = stack.enter_context(socket.create_connection(address, timeout=TIMEOUT_S))
-                    if (number + index) % 8:  # the others say nothing
+                    if (number + index) % 8:  # every eighth sends nothing
                         one.sendall(_JUNK[(number + index) % len(_JUNK)])
                     sent += 1
                 except OSError:

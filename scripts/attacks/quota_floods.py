@@ -1,4 +1,4 @@
-"""Clients that have quotas: very many of them, and some that do not wait for the time that they are told."""
+"""Clients that have quotas: very many, and some that ignore the throttle time of their responses."""
 
 import time
 from collections.abc import Sequence
@@ -17,7 +17,8 @@ ID_CHARS: Final = 200
 IMPATIENT: Final = "impatient"
 CONNECTIONS: Final = 8
 SECONDS: Final = 3.0
-SETTINGS: Final = {"quota.window.num": "12"}  # Quotas stay: others must not be attacked on these nodes.
+# Settings of its own, so that no other attack shares these nodes: the quotas stay on them.
+SETTINGS: Final = {"quota.window.num": "12"}
 
 
 def _set_quota(key: str, value: float, client_id: str | None, nodes: Nodes) -> None:
