@@ -57,8 +57,8 @@ def _fetch_sessions(nodes: Nodes) -> str:
 
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         kept = sum(session_id != 0 for session_id in pool.map(ask, range(SESSIONS)))
-    assert not kept, f"{kept} sessions of partitions that do not exist are kept"
-    return f"{SESSIONS} answers, no session"
+    assert not kept, f"{kept} sessions of partitions that do not exist were kept"
+    return f"{SESSIONS} responses, no session kept"
 
 
 def _make_offsets_topic(nodes: Nodes) -> None:
@@ -208,7 +208,7 @@ def _all_parts(nodes: Nodes) -> str:
 ATTACKS: Final[Sequence[Attack]] = (
     Attack(
         name="fetch-sessions-absent-partitions",
-        sends=f"{SESSIONS} fetches that want sessions of {ABSENT_PARTITIONS:,} partitions that do not exist",
+        sends=f"{SESSIONS} Fetch requests for sessions of {ABSENT_PARTITIONS:,} partitions that do not exist",
         send=_fetch_sessions,
         cpu_s=20.0,
         growth_mib=BUDGET_MIB,
@@ -225,7 +225,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="all-parts-at-once",
-        sends="half frames, fetches that nobody reads, members, commits and producers, all at once",
+        sends="half frames, fetches with unread responses, members, commits and producers, all at once",
         send=_all_parts,
         cpu_s=25.0,
         growth_mib=BUDGET_MIB,

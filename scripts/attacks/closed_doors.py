@@ -79,7 +79,7 @@ def _send_voters(nodes: Nodes) -> str:
         codes = Counter(
             int(_add_voter(client, STRANGER_ID + number, port).error_code) for number in range(COMMAND_ROUNDS)
         )
-        assert not _was_dialled(trap), "a port that nobody has registered was dialled"
+        assert not _was_dialled(trap), "a node connected to a port that no voter has registered"
     assert set(codes) == {ErrorCode.INVALID_REQUEST}, in_words(codes)
     return in_words(codes)
 
@@ -107,7 +107,7 @@ def _send_commands(nodes: Nodes) -> str:
         for _ in range(COMMAND_ROUNDS):
             for answer in _commands(client, trap.getsockname()[1]):
                 codes += codes_in(answer)
-        assert not _was_dialled(trap), "a user without rights had a port dialled"
+        assert not _was_dialled(trap), "a node connected to a port that a user without rights named"
     assert set(codes) == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}, in_words(codes)
     return in_words(codes)
 
@@ -139,8 +139,8 @@ def _send_crowd(nodes: Nodes) -> str:
         began = time.monotonic()
         with nodes.acting(Role.ADMINISTRATOR).connect(timeout_s=TIMEOUT_S) as administrator:
             brokers = administrator.call("metadata", 12, topics=[]).brokers
-        assert brokers, "an administrator was told nothing"
-    return f"{there} of {CROWD} held; an administrator was in after {time.monotonic() - began:.2f} s"
+        assert brokers, "an administrator got a response without brokers"
+    return f"{there} of {CROWD} held; an administrator was logged in after {time.monotonic() - began:.2f} s"
 
 
 # ---- the quorum's port -----------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def _send_crowd(nodes: Nodes) -> str:
 def _quorum_address(nodes: Nodes) -> tuple[str, int]:
     properties = nodes.processes[nodes.first].home.properties.read_text()
     found = re.search(r"CONTROLLER://([^:,\s]*):(\d+)", properties)
-    assert found is not None, "the node has no listener for controllers"
+    assert found is not None, "the node has no controller listener"
     return found[1] or HOST, int(found[2])
 
 
@@ -168,13 +168,13 @@ def _send_to_quorum(nodes: Nodes) -> str:
                     refused += 1
             time.sleep(HELD_S)
     with suppress(Closed), nodes.connect() as client:
-        assert client.call("metadata", 12, topics=[]).controller_id >= 0, "nobody leads the quorum"
+        assert client.call("metadata", 12, topics=[]).controller_id >= 0, "the quorum has no leader"
     return f"{sent} connections, {refused} refused"
 
 
 _VOTERS: Final = Attack(
     name="voters-nowhere",
-    sends=f"AddRaftVoter {COMMAND_ROUNDS} times, with ids and ports that nobody has registered",
+    sends=f"AddRaftVoter {COMMAND_ROUNDS} times, with ids and ports that no voter has registered",
     send=_send_voters,
     cpu_s=1.0,
 )
@@ -202,7 +202,7 @@ SECURED: Final[Sequence[Attack]] = (
     replace(_VOTERS, name="voters-nowhere-secured", is_secure=True),
     Attack(
         name="all-connections",
-        sends=f"{CROWD} connections where {MAX_CONNECTIONS} are allowed; then an administrator comes",
+        sends=f"{CROWD} connections where {MAX_CONNECTIONS} are allowed, then one of an administrator",
         send=_send_crowd,
         cpu_s=3.0,
         settings={"max.connections": str(MAX_CONNECTIONS)},

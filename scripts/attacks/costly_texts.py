@@ -103,21 +103,21 @@ def _tell_json(nodes: Nodes) -> str:
 ATTACKS: Final = (
     Attack(
         name="settings-of-many-readings",
-        sends="settings of 32,767 digits, blanks or pairs, and a character that makes them wrong",
+        sends="settings of 32,767 digits, blanks or pairs, with a character that makes them invalid",
         send=_set,
         prepare=_make,
         cpu_s=1,
     ),
     Attack(
         name="settings-that-grow",
-        sends="60 changes of a list of 16,000 characters: set, added to, taken from",
+        sends="60 changes of a list of 16,000 characters: set, append, subtract",
         send=_grow,
         prepare=_make,
         cpu_s=3,
     ),
     Attack(
         name="topics-with-long-settings",
-        sends="CreateTopics with 512 KiB of settings, as much as is allowed",
+        sends="CreateTopics with 512 KiB of settings, the most that is allowed",
         send=_create(MAX_VALUE_CHARS_PER_COMMAND),
         cpu_s=3,
     ),

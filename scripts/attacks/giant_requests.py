@@ -364,7 +364,7 @@ def _named_topics() -> Fields:
 
 # Changes that succeed: the controller writes them, and every node applies and publishes them.
 CHANGES: Final[Sequence[tuple[str, ApiKey, int, Callable[[], Fields], Callable[[Nodes], None], str]]] = (
-    ("create-topics", ApiKey.CREATE_TOPICS, 7, _made_topics, _forget_topics, f"{_MADE:,} topics are made"),
+    ("create-topics", ApiKey.CREATE_TOPICS, 7, _made_topics, _forget_topics, f"{_MADE:,} topics are created"),
     (
         "alter-topics",
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
@@ -406,7 +406,7 @@ CHANGES: Final[Sequence[tuple[str, ApiKey, int, Callable[[], Fields], Callable[[
         7,
         _large_topic,
         _forget_large_topic,
-        f"a topic of {_MANY_PARTITIONS:,} partitions is made",
+        f"a topic of {_MANY_PARTITIONS:,} partitions is created",
     ),
     (
         "delete-large-topic",
@@ -422,7 +422,7 @@ CHANGES: Final[Sequence[tuple[str, ApiKey, int, Callable[[], Fields], Callable[[
         12,
         _named_topics,
         lambda nodes: None,
-        "100 topics are made by asking",
+        "100 topics are created automatically",
     ),
 )
 
@@ -449,7 +449,7 @@ def _crowd(nodes: Nodes) -> str:
         ]
         total = sum(each.result() for each in sent)
     assert FENCED not in nodes.log(), "a node was fenced"
-    return f"{total} requests, nobody fenced"
+    return f"{total} requests, no broker fenced"
 
 
 ATTACKS: Final[Sequence[Attack]] = (
@@ -479,7 +479,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="giant-crowd",
-        sends=f"{len(_CROWD)} giant requests to each node at once for {CROWD_S:g} s, with short sessions",
+        sends=f"{len(_CROWD)} giant requests at once to each node for {CROWD_S:g} s; short broker sessions",
         send=_crowd,
         settings={"broker.session.timeout.ms": str(SESSION_MS), "broker.heartbeat.interval.ms": "500"},
         cpu_s=60.0,  # all that the processors have: only fencing is judged

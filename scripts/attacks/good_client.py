@@ -104,7 +104,7 @@ class GoodClient:
     def _until_ready(self) -> None:
         if self._line() != READY:
             self.kill()
-            raise RuntimeError("the good client could not begin")
+            raise RuntimeError("the good client could not start")
 
     def _line(self) -> str:
         """Return the next line of output; empty if the process has ended or is silent for PATIENCE_S."""
@@ -228,14 +228,14 @@ def _joined(member: WireClient, group: str) -> dict[str, Any]:
 
 def _heartbeat(member: WireClient, mine: dict[str, Any]) -> None:
     code = member.call("heartbeat", 2, **mine).error_code
-    assert not code, f"a heartbeat was answered error {code}"
+    assert not code, f"a heartbeat got error {code}"
 
 
 def _produce(client: WireClient, topic: str) -> None:
     data = [{"name": topic, "partition_data": [{"index": 0, "records": batch([b"good"])}]}]
     answer = client.call("produce", 9, acks=-1, timeout_ms=30_000, topic_data=data)
     code = answer.responses[0].partition_responses[0].error_code
-    assert not code, f"a record was answered error {code}"
+    assert not code, f"a record got error {code}"
 
 
 def _fetch(client: WireClient, topic: str) -> None:
@@ -244,7 +244,7 @@ def _fetch(client: WireClient, topic: str) -> None:
         "fetch", 12, max_wait_ms=0, min_bytes=0, topics=[{"topic": topic, "partitions": partitions}]
     )
     code = answer.responses[0].partitions[0].error_code
-    assert not code, f"a fetch was answered error {code}"
+    assert not code, f"a fetch got error {code}"
 
 
 if __name__ == "__main__":

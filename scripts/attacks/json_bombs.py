@@ -71,7 +71,7 @@ def _tell(nodes: Nodes) -> str:
             told: Any = json.load(answer)
     except urllib.error.HTTPError as error:
         return f"status {error.code}"
-    assert told["error_code"] >= 400, f"a document of {PARTS:,} values was taken"
+    assert told["error_code"] >= 400, f"a document of {PARTS:,} values was accepted"
     return f"error code {told['error_code']}"
 
 

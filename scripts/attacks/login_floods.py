@@ -31,7 +31,7 @@ SCRAM_SHA_512: Final = 2  # in AlterUserScramCredentials
 LARGEST_TOKEN: Final = 60_000  # in a frame of 64 KiB
 TIMEOUT_S: Final = 30.0
 WRONG: Final = "wrong-password"
-TAKEN: Final = "taken"
+TAKEN: Final = "accepted"
 # Nothing listens on port 9, so no token is valid.
 TOKEN_SETTINGS: Final = {
     "sasl.enabled.mechanisms": "SCRAM-SHA-512,OAUTHBEARER",
@@ -70,7 +70,7 @@ def _try(client: WireClient, mechanism: str, tokens: Sequence[bytes]) -> str:
         return "closed"
     if told.error_code:
         return f"error {told.error_code}"
-    return "refused by the mechanism" if told.auth_bytes else TAKEN
+    return "rejected by the mechanism" if told.auth_bytes else TAKEN
 
 
 def _address(number: int) -> str:
@@ -97,7 +97,7 @@ def _flood(mechanism: str, tokens: Callable[[int], Sequence[bytes]], nodes: Node
 
     with ThreadPoolExecutor(THREADS) as threads:
         total = sum(threads.map(work, range(THREADS)), Counter[str]())
-    assert not total[TAKEN], f"{total[TAKEN]} wrong logins were taken"
+    assert not total[TAKEN], f"{total[TAKEN]} wrong logins were accepted"
     return ", ".join(f"{count} x {word}" for word, count in sorted(total.items()))
 
 
@@ -276,14 +276,14 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="wrong-proofs",
-        sends=f"SCRAM with wrong proofs of users that there are and are not, for {SECONDS:g} s",
+        sends=f"SCRAM with wrong proofs of users that exist and that do not, for {SECONDS:g} s",
         send=partial(_flood, "SCRAM-SHA-512", _proofs),
         cpu_s=SECONDS,
         **_LOGIN,
     ),
     Attack(
         name="salts-and-left",
-        sends=f"first messages of SCRAM for users that there are and are not, and the end, for {SECONDS:g} s",
+        sends=f"first messages of SCRAM, for users that exist and that do not, for {SECONDS:g} s",
         send=partial(_flood, "SCRAM-SHA-512", _first_alone),
         cpu_s=SECONDS,
         **_LOGIN,
@@ -326,7 +326,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="tokens-of-unknown-keys",
-        sends=f"access tokens with made-up ids of keys, for {SECONDS:g} s",
+        sends=f"access tokens with made-up key ids, for {SECONDS:g} s",
         send=partial(_flood, "OAUTHBEARER", _unknown_keys),
         cpu_s=2.0 * SECONDS,
         settings=TOKEN_SETTINGS,
@@ -334,7 +334,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="token-bombs",
-        sends="access tokens of deep JSON, huge numbers, many names, and of nothing but dots",
+        sends="access tokens of deeply nested JSON, huge numbers, many names, or only dots",
         send=partial(_flood, "OAUTHBEARER", _token_bombs),
         cpu_s=2.0 * SECONDS,
         settings=TOKEN_SETTINGS,

@@ -171,7 +171,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="old-ids",
-        sends="four APIs that take old ids with two of 32,700 characters, 3 MB/s for 3 s",
+        sends="four APIs that accept ids from before the limit, two of 32,700 characters, 3 MB/s for 3 s",
         send=_old_ids,
         cpu_s=1.5,  # some 2 ms a request: it is read twice, hashed, and repeated in the response
     ),

@@ -66,7 +66,7 @@ def _send(nodes: Nodes) -> str:
 
 def _scraped(nodes: Nodes) -> str:
     sizes = [len(nodes.scrape()) for _ in range(SCRAPES)]
-    assert max(sizes) <= MAX_SCRAPE_BYTES, f"a scrape of {max(sizes)} bytes"
+    assert max(sizes) <= MAX_SCRAPE_BYTES, f"a scrape has {max(sizes)} bytes"
     return f"scrapes of {max(sizes) / 1e6:.1f} MB"
 
 

@@ -122,14 +122,14 @@ def _refused(nodes: Nodes, topic: str, batches: Sequence[bytes]) -> str:
     with leader.connect() as client:
         end = _end_offset(client, topic)
         codes = _produced(leader, topic, batches)
-        assert not codes[0], f"{codes[0]} poisoned batches were taken"
-        assert _end_offset(client, topic) == end, "something of a poisoned batch is in the log"
+        assert not codes[0], f"{codes[0]} poisoned batches were accepted"
+        assert _end_offset(client, topic) == end, "a part of a poisoned batch is in the log"
         partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
         topics = [{"topic": topic, "partitions": [partition]}]
         fetched = client.call("fetch", 12, max_wait_ms=0, min_bytes=0, topics=topics)
         assert not fetched.responses[0].partitions[0].error_code, "the log cannot be read any more"
     made = _files(nodes, topic) - files
-    assert not made, f"{made} files were made"
+    assert not made, f"{made} files were created"
     return in_words(codes)
 
 
@@ -139,7 +139,7 @@ def _prepare(nodes: Nodes) -> None:
 
 def _send_each(nodes: Nodes) -> str:
     taken = [name for name, one in poisons().items() if _produced(at_leader(nodes, TOPIC), TOPIC, [one])[0]]
-    assert not taken, f"taken: {', '.join(taken)}"
+    assert not taken, f"accepted: {', '.join(taken)}"
     return _refused(nodes, TOPIC, [*poisons().values()] * ROUNDS)
 
 
@@ -160,7 +160,7 @@ def _send_members(nodes: Nodes) -> str:
 ATTACKS: Final[Sequence[Attack]] = (
     Attack(
         name="poisoned-batches",
-        sends=f"{len(poisons())} sorts of batches with wrong counts, lengths or garbage, {ROUNDS} times",
+        sends=f"{len(poisons())} kinds of batches with wrong counts, lengths or garbage, {ROUNDS} times",
         send=_send_each,
         prepare=_prepare,
         cpu_s=2.0,

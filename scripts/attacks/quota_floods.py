@@ -62,7 +62,7 @@ def _impatient(nodes: Nodes) -> str:
         return sent
 
     with ThreadPoolExecutor(CONNECTIONS) as clients:
-        return f"{sum(clients.map(send, range(CONNECTIONS)))} requests taken"
+        return f"{sum(clients.map(send, range(CONNECTIONS)))} requests accepted"
 
 
 ATTACKS: Final[Sequence[Attack]] = (
@@ -76,7 +76,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="impatient-clients",
-        sends=f"{CONNECTIONS} connections beyond their quota that send as much as is taken",
+        sends=f"{CONNECTIONS} connections beyond their quota that send as much as the node accepts",
         prepare=partial(_set_quota, "request_percentage", 0.0001, IMPATIENT),
         send=_impatient,
         cpu_s=1.0,

@@ -106,7 +106,7 @@ def _send_to_compacted(nodes: Nodes) -> str:
         honest = batch([b"honest" * 20_000], keys=[b"k"])
         told = {_produce(nodes, "bombs-compacted", honest) for _ in range(5)}
         refused = {one.result() for one in hostile}
-    assert told == {"NONE"}, f"an honest producer was told {told}"
+    assert told == {"NONE"}, f"an honest producer got {told}"
     assert refused == {"INVALID_RECORD"}, refused
     return "40 x INVALID_RECORD"
 
@@ -132,7 +132,7 @@ def _send_times(nodes: Nodes) -> str:
         with at_leader(nodes, "bombs-times").connect() as client:
             begin_look_up(client)
     honest = _list_offsets(nodes, "honest-times", 1)
-    assert (honest.error_code, honest.offset) == (0, 0), f"an honest look-up was told {honest}"
+    assert (honest.error_code, honest.offset) == (0, 0), f"an honest look-up got {honest}"
     told = _list_offsets(nodes, "bombs-times", LATE_MS)
     return f"error code {told.error_code}"
 
@@ -244,7 +244,7 @@ def _cleaned(nodes: Nodes, topic: str) -> str:
 ATTACKS: Final[Sequence[Attack]] = (
     Attack(
         name="bombs-produced",
-        sends="10 batches of 7 kB with 10 million records each, that claim one offset",
+        sends="10 batches of 7 kB with 10 million records each, which all claim one offset",
         send=_send_refused,
         prepare=_made("bombs-checked"),
         cpu_s=5.0,
@@ -258,7 +258,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="bombs-by-time",
-        sends="look-ups by time in 20 batches of 10 million records that lie, by clients that go at once",
+        sends="look-ups by time in 20 batches of 10 million records with false times; clients leave at once",
         send=_send_times,
         prepare=prepare_times,
         cpu_s=6.0,

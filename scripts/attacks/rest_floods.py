@@ -86,8 +86,8 @@ def _filtered_reads(nodes: Nodes, count: int = READS, probe_s: float = math.inf)
         others = [get(nodes.rest, f"{path}?count=1&timeout_ms=30000", source=OTHER)[0] for _ in range(3)]
         for one in readers:
             one.join()
-    assert others == [200] * 3, f"another address was answered {others}"
-    assert statuses["429"], f"nothing was refused: {dict(statuses)}"
+    assert others == [200] * 3, f"another address got {others}"
+    assert statuses["429"], f"no read was rejected: {dict(statuses)}"
     for where, longest_s in (("its port", kubelet.longest_s), ("the REST API", kubelet.at_rest_s)):
         assert longest_s <= probe_s, f"a probe at {where} took {longest_s:.2f} s, more than {probe_s:g}"
     return (
@@ -122,7 +122,7 @@ def _live_tails(nodes: Nodes) -> str:
             connection.close()
     statuses = Counter(status for status, _ in opened[:TAILS])
     assert statuses == {200: TAILS_OF_ADDRESS, 429: TAILS - TAILS_OF_ADDRESS}, statuses
-    assert other[0] == 200, f"another address was answered {other[0]}"
+    assert other[0] == 200, f"another address got {other[0]}"
     return f"{dict(statuses)}; {kubelet.asked} probes, the longest {kubelet.longest_s:.2f} s"
 
 

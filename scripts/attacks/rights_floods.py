@@ -136,7 +136,7 @@ def _audit_flood(nodes: Nodes) -> str:
 
 
 def _forged_proofs(nodes: Nodes) -> str:
-    """Claim to be a node's REST API acting for the administrator, and send a request that needs its rights."""
+    """Claim to be a node's REST API acting for the administrator; send a request that needs its rights."""
 
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
         told = client.call("metadata", 12, topics=[])
@@ -163,7 +163,7 @@ def _forged_proofs(nodes: Nodes) -> str:
 
     with ThreadPoolExecutor(THREADS) as threads:
         told = Counter(threads.map(forge, range(PROOFS)))
-    assert not told["NONE"], "a forged proof was taken"
+    assert not told["NONE"], "a forged proof was accepted"
     return ", ".join(f"{count} x {word}" for word, count in sorted(told.items()))
 
 
@@ -244,7 +244,7 @@ def _telemetry(nodes: Nodes) -> str:
     with ThreadPoolExecutor(THREADS) as threads:
         codes = Counter(threads.map(push, range(PUSHES)))
     scraped = len(nodes.scrape())
-    assert scraped <= MAX_SCRAPE_BYTES, f"a scrape of {scraped} bytes"
+    assert scraped <= MAX_SCRAPE_BYTES, f"a scrape has {scraped} bytes"
     return f"{in_words(codes)}; a scrape of {scraped / 1e6:.1f} MB"
 
 
@@ -268,7 +268,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="telemetry",
-        sends=f"{PUSHES} pushes of a megabyte: series without end, wide points, fields alone, bombs",
+        sends=f"{PUSHES} pushes of a megabyte: endless series, wide points, bare fields, bombs",
         send=_telemetry,
         prepare=_subscribe,
         cpu_s=20.0,

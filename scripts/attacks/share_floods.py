@@ -290,7 +290,7 @@ def _sessions(nodes: Nodes) -> str:
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             for one in pool.map(begin, range(CONNECTIONS)):
                 codes += one
-    assert codes[ErrorCode.SHARE_SESSION_LIMIT_REACHED], "there is no limit to sessions"
+    assert codes[ErrorCode.SHARE_SESSION_LIMIT_REACHED], "the number of share sessions has no limit"
     return in_words(codes)
 
 
@@ -457,7 +457,7 @@ def many_groups(count: int) -> Attack:
 ATTACKS: Final[Sequence[Attack]] = (
     _attack(
         "acknowledge-alternating",
-        f"ShareAcknowledge of {PARTITIONS * LOCKS:,} records, whose neighbours have another fate, in a batch",
+        f"ShareAcknowledge of {PARTITIONS * LOCKS:,} records, accepted and released in turn in large batches",
         partial(
             _acknowledge, batches=lambda first, last: [_alternating(first, last)], most=4 * (SINGLES - SPARE)
         ),
@@ -469,13 +469,13 @@ ATTACKS: Final[Sequence[Attack]] = (
         partial(_acknowledge, batches=_singly, most=SINGLES // 2),
         20.0,
     ),
-    _attack("hold-and-leave", "a member that has thousands of ranges, and goes", _hold_and_leave, 20.0),
-    _attack("acknowledge-beyond", "acknowledgements of offsets that nobody has", _beyond_bounds, 10.0),
-    _attack("sessions", f"{SESSIONS:,} share sessions that never end", _sessions, 15.0),
+    _attack("hold-and-leave", "a member that holds thousands of ranges and leaves", _hold_and_leave, 20.0),
+    _attack("acknowledge-beyond", "acknowledgements of offsets that no member holds", _beyond_bounds, 10.0),
+    _attack("sessions", f"{SESSIONS:,} share sessions that are never closed", _sessions, 15.0),
     _attack(
-        "giant-fetch", f"ShareFetch with {SINGLES:,} partitions, remembered and forgotten", _giant_fetch, 10.0
+        "giant-fetch", f"ShareFetch with {SINGLES:,} partitions, added and forgotten", _giant_fetch, 10.0
     ),
-    _attack("odd-epochs", "ShareFetch and ShareAcknowledge with epochs by chance", _odd_epochs, 20.0),
+    _attack("odd-epochs", "ShareFetch and ShareAcknowledge with random epochs", _odd_epochs, 20.0),
     _attack(
         "members",
         f"{MEMBERS} members of one share group with racks of {RACK_CHARS:,} characters",
@@ -490,10 +490,10 @@ ATTACKS: Final[Sequence[Attack]] = (
     many_groups(GROUPS),
     _attack(
         "write-states",
-        f"WriteShareGroupState with {STATES:,} states, again and again",
+        f"WriteShareGroupState with {STATES:,} states, repeatedly",
         _write_states,
         15.0,
     ),
     _attack("begin-states", f"InitializeShareGroupState of {STATES:,} partitions", _begin_many_states, 15.0),
-    _attack("junk-records", "records of __share_group_state that are none", _junk_records, 5.0),
+    _attack("junk-records", "junk records in __share_group_state", _junk_records, 5.0),
 )

@@ -109,8 +109,8 @@ def _junk(nodes: Nodes) -> str:
     finally:
         for one in opened:
             one.close()
-    assert not ended[False], f"{ended[False]} connections were not ended"
-    return f"{ended[True]} ended"
+    assert not ended[False], f"{ended[False]} connections were not closed"
+    return f"{ended[True]} closed"
 
 
 def _alerts(nodes: Nodes) -> str:
@@ -125,8 +125,8 @@ def _alerts(nodes: Nodes) -> str:
             return _is_ended(one)
 
     with ThreadPoolExecutor(ALERT_CONNECTIONS) as threads:
-        assert all(threads.map(send, range(ALERT_CONNECTIONS))), "a connection was not ended"
-    return f"{ALERT_CONNECTIONS} ended"
+        assert all(threads.map(send, range(ALERT_CONNECTIONS))), "a connection was not closed"
+    return f"{ALERT_CONNECTIONS} closed"
 
 
 def _fragments(nodes: Nodes) -> str:
@@ -276,7 +276,7 @@ class Storm(NamedTuple):
         p99_ms = [one.p99_ms for one in (quiet, elsewhere, during)]
         told = (
             f"{opened / self.seconds:.0f} a second; "
-            f"p99 {p99_ms[0]:.1f} ms in peace, {p99_ms[1]:.1f} with the storm at another node, "
+            f"p99 {p99_ms[0]:.1f} ms without a storm, {p99_ms[1]:.1f} with the storm at another node, "
             f"{p99_ms[2]:.1f} at this one; p50 {quiet.p50_ms:.1f} -> {during.p50_ms:.1f}"
         )
         assert opened >= LEAST_OF_STORM * self.per_second * self.seconds, f"only {told}"
@@ -300,7 +300,7 @@ STORM: Final = Storm()
 ATTACKS: Final[Sequence[Attack]] = (
     Attack(
         name="tls-begun-and-left",
-        sends=f"{HELD:,} connections that say a part of their ClientHello and wait",
+        sends=f"{HELD:,} connections that send a part of their ClientHello and wait",
         send=_begun_and_left,
         cpu_s=2.0,
         is_secure=True,
@@ -333,7 +333,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     Attack(
         name="tls-thousand-a-second",
         sends=f"{STORM.per_second:,} connections a second that fail: junk, half a ClientHello, a whole one, "
-        "no login; a good client's p99 stays below twice that with the same at another node",
+        "no login; a good client's p99 must stay below twice its p99 with such a storm at another node",
         send=STORM.send,
         cpu_s=2.0 * STORM.seconds,
         is_secure=True,

@@ -74,7 +74,7 @@ def _outcome(attack: Attack, nodes: Nodes, good: GoodClient, most_ms: float) -> 
         missed.append(answered)
     time.sleep(SETTLE_S)
     if not nodes.is_running():
-        raise RuntimeError(f"{attack.name} has ended a node: {nodes.log()[-2000:]}")
+        raise RuntimeError(f"{attack.name} has stopped a node: {nodes.log()[-2000:]}")
     cpu_s = nodes.cpu_s() - cpu_s - quiet_s * (time.monotonic() - began)
     growth_mib = max(now - then for now, then in zip(nodes.peak_mib(), memory, strict=True))
     time.sleep(max(0.0, scraped + BETWEEN_SCRAPES_S - time.monotonic()))
@@ -90,7 +90,7 @@ def _outcome(attack: Attack, nodes: Nodes, good: GoodClient, most_ms: float) -> 
         missed.append(f"the good client's p99 was {seen.p99_ms:.0f} ms, more than {most_ms:g}")
     missed += [f"the good client saw {one}" for one in seen.failures]
     if seen.moved:
-        missed.append(f"somebody was fenced: {seen.moved[0]}")
+        missed.append(f"a broker was fenced: {seen.moved[0]}")
     if "Traceback" in nodes.log():
         missed.append("a stack trace in a node's log")
     return Outcome(
