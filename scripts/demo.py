@@ -1,11 +1,10 @@
-"""The main job, on real data: every flight that left New York in 2013, through a cluster, and proof of it.
+"""Streams every flight that left New York in 2013 through a cluster, and proves that none is lost or changed.
 
-Three nodes in three processes; the topic has three replicas, of which two must have a record before it is
-acknowledged. In the middle of the stream the node that leads the busiest partition is killed with SIGKILL,
-and started again. One JSON record a flight, keyed by carrier. The producer and the consumer are
-confluent-kafka, unmodified. What each part does is told there: `demo_flights`, `demo_cluster`,
-`demo_access`, `demo_stream`, `demo_failure`, `demo_proof`; what Spark then makes of the flights, in
-`demo_pipeline` and `demo_chart`.
+The cluster has three nodes in three processes; the topic has three replicas, two of which must have a record
+before it is acknowledged. In the middle of the stream the node that leads the busiest partition is killed
+with SIGKILL, and started again. Each flight is a JSON record, keyed by carrier. The producer and the consumer
+are confluent-kafka, unmodified. The parts are `demo_flights`, `demo_cluster`, `demo_access`, `demo_stream`,
+`demo_failure` and `demo_proof`; `demo_pipeline` and `demo_chart` are about the Spark job over the flights.
 """
 
 import argparse
@@ -28,7 +27,7 @@ from rich.console import Console
 
 ROOT = Path(__file__).resolve().parent.parent
 
-LEAST_FLIGHTS = 1_000  # of fewer there is no middle in which something can happen
+LEAST_FLIGHTS = 1_000  # enough for a failure in the middle of the stream
 
 console = Console()
 
@@ -102,7 +101,7 @@ def run_in(data: Path, arguments: argparse.Namespace) -> int:
 def stream_and_prove(
     access: Access, data: Path, flights: list[tuple[str, bytes]], arguments: argparse.Namespace
 ) -> bool:
-    """The stream through the cluster while a node dies; whether what came out is what went in."""
+    """Stream the flights while a node is killed; return True if all that was sent was received, in order."""
     failure = make_failure(data, access, TOPIC)
     sent, received, seconds = stream(access, flights, arguments.compression, failure, console)
     committed = check_commits(access, arguments.partitions)
@@ -116,7 +115,10 @@ def stream_and_prove(
 
 
 def show_pipeline(access: Access, data: Path, arguments: argparse.Namespace) -> bool:
-    """The Spark job and its proof; whether its result is right. Without Spark, whether that is no matter."""
+    """Run the Spark job and check it; return True if its result is right.
+
+    Without Spark, return True unless only the Spark job was wanted.
+    """
     problem = demo_pipeline.missing()
     if problem:
         console.print(f"[yellow]The Spark job is left out:[/] {problem}")
@@ -140,7 +142,7 @@ def show_pipeline(access: Access, data: Path, arguments: argparse.Namespace) -> 
 
 
 def show_files(data: Path, arguments: argparse.Namespace) -> None:
-    """Where the data are, and what can be done with them."""
+    """Print the place of the data, and commands to work with them."""
     cluster = shown(data / "cluster")
     logs = sorted((data / "cluster").rglob("*.log"))
     on_disk = sum(path.stat().st_size for path in logs)
@@ -167,7 +169,7 @@ def show_files(data: Path, arguments: argparse.Namespace) -> None:
 
 
 def shown(path: Path) -> str:
-    """A path as short as it can be pasted from the checkout."""
+    """Return a path as text, relative to the checkout if it lies there."""
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 

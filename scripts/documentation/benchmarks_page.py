@@ -1,4 +1,4 @@
-"""The page of figures, from the JSON that `scripts/bench --json` wrote."""
+"""The page of benchmarks, from the JSON files that `scripts/bench --json` wrote."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -84,7 +84,7 @@ second each. All five nodes and both clients share the cores of one machine.
 ![What each node has while a cluster grows](images/balance.svg)
 
 """
-# The end of a file's name in docs/data -> the words above its figures.
+# The end of a file's name in docs/data -> the text above its figures.
 SECTIONS: Final = {
     "": HEAD,
     "_nodes_3": NODES_3,
@@ -104,7 +104,7 @@ def benchmarks_page(documents: Mapping[str, dict[str, Any]]) -> str:
 
 
 def _figures(document: dict[str, Any]) -> str:
-    """Return what was measured, where and when."""
+    """Return the table of figures, with the machine and the time."""
     lines = [machine_table(document["machine"])]
     lines.append(
         "| workload | figure | Ottla | Kafka | ratio | middle half |\n|---|---|---:|---:|---:|---|\n"
@@ -124,7 +124,7 @@ def _figures(document: dict[str, Any]) -> str:
 
 
 def machine_table(machine: Mapping[str, Any]) -> str:
-    """Return where, when and by what command figures were measured."""
+    """Return a table of the machine, time and command of the measurements."""
     facts = [
         ("command", f"`{machine.get('command', 'scripts/bench')}`"),
         ("at", machine["at"]),

@@ -1,4 +1,4 @@
-"""The page about how metadata scale, from the JSON that `scripts/bench scale --json` wrote."""
+"""The page about the scaling of metadata, from the JSON file of `scripts/bench scale --json`."""
 
 from collections.abc import Mapping
 from typing import Any, Final
