@@ -34,19 +34,21 @@ console = Console()
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__)
-    parser.add_argument("--flights", type=number_of_flights, default=FLIGHTS, help="only the first so many")
+    parser.add_argument(
+        "--flights", type=number_of_flights, default=FLIGHTS, metavar="N", help="use only the first N flights"
+    )
     parser.add_argument("--partitions", type=int, default=6)
     parser.add_argument("--compression", choices=["none", "gzip", "snappy", "lz4", "zstd"], default="lz4")
     parser.add_argument(
-        "--data", type=Path, default=ROOT / "demo-data", help="where the cluster keeps its data"
+        "--data", type=Path, default=ROOT / "demo-data", help="the directory of the cluster's data"
     )
-    parser.add_argument("--out", type=Path, default=ROOT / "ottla-demo", help="where the chart goes")
+    parser.add_argument("--out", type=Path, default=ROOT / "ottla-demo", help="the folder of the chart")
     parser.add_argument(
         "--secure", action="store_true", help="use TLS, logins and ACLs, as ottla cluster up --secure"
     )
     spark = parser.add_mutually_exclusive_group()
     spark.add_argument("--no-spark", action="store_true", help="leave out the Spark job")
-    spark.add_argument("--only-spark", action="store_true", help="only fill the topic, then the Spark job")
+    spark.add_argument("--only-spark", action="store_true", help="only fill the topic and run the Spark job")
     arguments = parser.parse_args()
     try:
         return run(arguments)
@@ -137,7 +139,7 @@ def show_pipeline(access: Access, data: Path, arguments: argparse.Namespace) -> 
     title = f"New York 2013: delays of {departures:,} departures, counted by Spark exactly once"
     demo_chart.draw(outcome.found, names, title, out / "delays.png")
     demo_pipeline.show(outcome, console)
-    console.print(f"The chart lies in [bold]{shown(out / 'delays.png')}[/].")
+    console.print(f"The chart is in [bold]{shown(out / 'delays.png')}[/].")
     return outcome.is_same
 
 
@@ -147,7 +149,7 @@ def show_files(data: Path, arguments: argparse.Namespace) -> None:
     logs = sorted((data / "cluster").rglob("*.log"))
     on_disk = sum(path.stat().st_size for path in logs)
     console.print(
-        f"The data lies in [bold]{cluster}[/]: {on_disk / 1e6:.1f} MB of logs in Kafka's own format."
+        f"The data is in [bold]{cluster}[/]: {on_disk / 1e6:.1f} MB of logs in Kafka's own format."
     )
     ottla = shown(OTTLA)
     secure, config = "", ""

@@ -105,7 +105,7 @@ def run(
         with console.status("Starting Spark"):
             begun_s = time.monotonic()
             spark = start(folder)
-        console.print(f"Spark {spark.version} was there after {time.monotonic() - begun_s:.1f} s.")
+        console.print(f"Spark {spark.version} started in {time.monotonic() - begun_s:.1f} s.")
         try:
             begun_s = time.monotonic()
             query = start_query(spark, access, folder, rows_in_batch(flights), failure)
@@ -118,7 +118,7 @@ def run(
         raise DemoError(failure.problem)
     if failure.victim < 0:
         raise DemoError("the job was over before a node could be killed")
-    with console.status("Reading the result, and asking pandas"):
+    with console.status("Reading the result, and computing it with pandas"):
         found, records, repeated = read_result(access)
         expected = ask_pandas(source, count)
     return Outcome(
@@ -254,7 +254,7 @@ def follow(query: "StreamingQuery", flights: int, console: Console) -> int:
             progress.update(task, completed=sum(seen.values()))
             if time.monotonic() - last_s > STALL_TIMEOUT_S:
                 query.stop()
-                raise DemoError(f"Spark made no batch for {STALL_TIMEOUT_S} s")
+                raise DemoError(f"Spark finished no batch for {STALL_TIMEOUT_S} s")
         if query.exception() is not None:
             raise DemoError(f"the query failed: {query.exception()}")
         for one in query.recentProgress:
@@ -299,7 +299,7 @@ def read_result(access: Access) -> "tuple[pd.DataFrame, int, int]":
                 latest[message.key()] = row
                 records += 1
         if time.monotonic() - last_s > TIMEOUT_S:
-            raise DemoError(f"nothing came from {RESULT} for {TIMEOUT_S} s")
+            raise DemoError(f"no record of {RESULT} arrived for {TIMEOUT_S} s")
     consumer.close()
     return in_order(latest.values()), records, repeated
 

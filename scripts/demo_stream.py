@@ -188,7 +188,7 @@ def consume(access: Access, expected: int, received: Ledger, show: Show, problem
                 last_s = time.monotonic()
             show("received", received, count)
             if time.monotonic() - last_s > STALL_TIMEOUT_S:
-                problems.append(f"no flight came for {STALL_TIMEOUT_S} s, after {count}")
+                problems.append(f"no flight arrived for {STALL_TIMEOUT_S} s, after {count}")
         if count:
             consumer.commit(asynchronous=False)
     finally:

@@ -26,11 +26,11 @@ SOURCES = ("pyspark", "pysyncobj")
 IMAGES = ("Dockerfile", "spark.Dockerfile")
 GLIBC_MINORS = range(17, 37)  # up to glibc 2.36 of Debian 12
 HEAD = """\
-# What {image} is made of, each file by its hash, written by scripts/lock-image from pyproject{extras};
+# The packages of {image}, with the hash of each file; written by scripts/lock-image from pyproject{extras};
 # for Python {pythons} on Linux, {processors}.
 """
 BUILD_HEAD = """\
-# What builds the wheel of Ottla, by its hash. Written by scripts/lock-image.
+# The packages that build the wheel of Ottla, with their hashes. Written by scripts/lock-image.
 """
 
 

@@ -94,13 +94,11 @@ def fingerprint() -> str:
 def make_venv() -> bool:
     if (VENV / "bin" / "python").exists() and (VENV / "bin" / "pip").exists():
         return True
-    say("making .venv")
+    say("creating .venv")
     if not has_module("ensurepip"):
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         if not apt_install([f"python{version}-venv"]):
-            complain(
-                f"this Python cannot make virtual environments; as root: apt-get install python{version}-venv"
-            )
+            complain(f"this Python has no ensurepip; as root: apt-get install python{version}-venv")
             return False
     made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=False)
     return made.returncode == 0
@@ -114,7 +112,7 @@ def has_module(name: str) -> bool:
 
 
 def install(kind: str) -> bool:
-    say(f"installing Ottla and what the {kind} needs into .venv (a minute or two)")
+    say(f"installing Ottla and the packages of {kind} into .venv (a minute or two)")
     # Builds until 0.1 left this in src; it would count as an installed Ottla of that time.
     shutil.rmtree(ROOT / "src" / "ottla.egg-info", ignore_errors=True)
     if kind != "test":
@@ -131,7 +129,7 @@ def end_install(kind: str, pip: Sequence[str]) -> bool:
     mode = ["--config-settings", "editable_mode=compat"]
     if subprocess.run([*pip, *mode, "--editable", f"{ROOT}[{EXTRAS[kind]}]"], check=False).returncode == 0:
         return True
-    complain("pip could not install the packages; its message stands above. Is the network there?")
+    complain("pip could not install the packages; see its message above, and check the network")
     return False
 
 
@@ -184,9 +182,9 @@ def tell_what_was_not_compiled() -> None:
         for name, is_there in (("a C compiler", shutil.which("cc") is not None), ("Python.h", has_headers()))
         if not is_there
     ]
-    reason = f"there is no {' and no '.join(missing)}" if missing else "the compiler refused it"
+    reason = f"there is no {' and no '.join(missing)}" if missing else "the compiler failed"
     complain(
-        f"{EXTENSION.relative_to(ROOT)} was not compiled, for {reason}: less is checked of records, in Python"
+        f"{EXTENSION.relative_to(ROOT)} was not compiled, as {reason}: records are checked less, in Python"
     )
 
 
@@ -203,7 +201,7 @@ def install_programs(kind: str) -> None:
 def install_go_programs(kind: str) -> None:
     for program, module in GO_PROGRAMS[kind].items():
         if shutil.which("go") is None:
-            complain(f"{program} is not built, for go is not installed: tests that need it will be skipped")
+            complain(f"{program} is not built, as go is not installed: tests that need it will be skipped")
             continue
         say(f"building {program} (a minute or two, the first time)")
         environment = {**os.environ, **QUICK_GO, "GOBIN": str(VENV / "bin")}
@@ -224,7 +222,7 @@ def install_earlier_pyspark(*, is_forced: bool) -> None:
     wanted = ["--no-deps", "--no-compile", "--target", str(partial), f"pyspark=={EARLIER_PYSPARK}"]
     if subprocess.run([*PIP, *wanted], check=False).returncode:
         shutil.rmtree(partial, ignore_errors=True)
-        left = "the one that is there stays" if folder.exists() else "the test that needs it will be skipped"
+        left = "the installed one is kept" if folder.exists() else "the test that needs it will be skipped"
         complain(f"PySpark {EARLIER_PYSPARK} could not be installed: {left}")
         return
     shutil.rmtree(folder, ignore_errors=True)

@@ -168,7 +168,7 @@ async def _balance(bootstrap: Sequence[tuple[str, int]]) -> None:
         await asyncio.sleep(SAMPLE_S)
         while (now := await balance.status(client.renewed())).settings.is_requested or now.moving:
             if time.monotonic() > deadline:
-                raise RuntimeError("the balance does not end")
+                raise RuntimeError("the balance did not end")
             await asyncio.sleep(1)
 
 

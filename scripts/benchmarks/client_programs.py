@@ -148,7 +148,7 @@ def _librdkafka_consume(bootstrap: str, topic: str, records: int, settings: Mapp
         bootstrap, topic, records=records, record_bytes=0, seconds=TIMEOUT_S, settings=dict(settings)
     )
     if done.records < records:
-        raise RuntimeError(f"only {done.records} of {records} records came")
+        raise RuntimeError(f"only {done.records} of {records} records arrived")
     print(records, done.seconds)
 
 

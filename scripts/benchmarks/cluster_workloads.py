@@ -68,7 +68,7 @@ def settled(cluster: Cluster, topic: str) -> None:
         if all(len(one.isrs) == len(cluster.nodes) and one.leader >= 0 for one in partitions):
             return
         time.sleep(0.1)
-    raise RuntimeError("the replicas did not come into sync again")
+    raise RuntimeError(f"the replicas are not in sync after {SETTLE_TIMEOUT_S:g} s")
 
 
 def replicated_topic(cluster: Cluster, partitions: int = PARTITIONS) -> str:
@@ -200,7 +200,7 @@ class Stream:
         self._stop.set()
         self._thread.join()
         if self._producer.flush(clients.CALL_TIMEOUT_S):
-            self.failures.append("records were left unanswered")
+            self.failures.append("some records were never acknowledged")
 
 
 def leader_killed(cluster: Cluster, plan: Plan) -> Figures:

@@ -81,11 +81,11 @@ def read(ports: Sequence[int], topic: str, records: Sequence[int], seconds: floa
                 load.receive_exactly(connection, answer)
                 error, aborted, content = frames.fetched(answer, topic)
                 if error:
-                    raise RuntimeError(f"the server answered Fetch with error {error}")
+                    raise RuntimeError(f"the server responded to Fetch with error {error}")
                 if reading.take(aborted, content):
                     continue
                 if reading.committed != records[index]:
-                    raise RuntimeError(f"{reading.committed} records are committed, not {records[index]}")
+                    raise RuntimeError(f"read {reading.committed} committed records, not {records[index]}")
                 counts[index] += reading.committed
                 reading = Reading()
         counts[index] += reading.committed

@@ -84,7 +84,7 @@ def start(folder: Path, nodes: int) -> Host:
     line = process.stdout.readline()
     if not line.startswith("READY ") or time.monotonic() > deadline:
         process.kill()
-        raise RuntimeError(f"a host of {nodes} did not start: {log.read_text()[-800:]}")
+        raise RuntimeError(f"a host of {nodes} nodes did not start: {log.read_text()[-800:]}")
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
     pids = [int(one) for one in children.split()] or [process.pid]  # a host of one node is that node
     return Host(process=process, nodes=pids, bootstrap=f"127.0.0.1:{port}")

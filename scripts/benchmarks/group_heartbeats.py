@@ -108,7 +108,7 @@ class _Classic:
             return AGAIN_S
         if member.api == ApiKey.JOIN_GROUP:
             if answer.error_code:
-                raise RuntimeError(f"a join was answered error {answer.error_code}")
+                raise RuntimeError(f"JoinGroup got error {answer.error_code}")
             member.member_id, member.epoch = answer.member_id, answer.generation_id
             members = [each.member_id for each in answer.members]
             request = SyncGroupRequest(
@@ -127,7 +127,7 @@ class _Classic:
         elif answer.error_code == REBALANCE_IN_PROGRESS:
             self._join(member)
         elif answer.error_code:
-            raise RuntimeError(f"{member.api.name} was answered error {answer.error_code}")
+            raise RuntimeError(f"{member.api.name} got error {answer.error_code}")
         else:
             return AGAIN_S
         return None
@@ -177,7 +177,7 @@ class _Consumer:
         if answer.error_code in COORDINATOR_BEGINS:
             return AGAIN_S
         if answer.error_code:
-            raise RuntimeError(f"a heartbeat was answered {answer.error_code} {answer.error_message}")
+            raise RuntimeError(f"a heartbeat got error {answer.error_code}: {answer.error_message}")
         member.epoch = answer.member_epoch
         if answer.assignment is not None:
             owned = [(each.topic_id, tuple(each.partitions)) for each in answer.assignment.topic_partitions]
@@ -262,7 +262,7 @@ def _form(side: _Classic | _Consumer, members: list[_Member], count: int) -> Non
     while len(side.complete) < count or any(member.is_waiting for member in members):
         now = time.monotonic()
         if now > deadline:
-            raise RuntimeError(f"{len(side.complete)} groups are complete after {SETUP_S:g} s")
+            raise RuntimeError(f"{len(side.complete)} of {count} groups are complete after {SETUP_S:g} s")
         while due and due[0][0] <= now:
             member = by_number[heapq.heappop(due)[1]]
             if member.group not in side.complete:

@@ -75,5 +75,5 @@ def _until_told(server: Server, group: str, topic: str) -> float:
             if not error:
                 return time.clock_gettime(time.CLOCK_BOOTTIME)
             if error not in groups.ERROR_LOADING or time.monotonic() > deadline:
-                raise RuntimeError(f"the offsets of {group} are answered error {error}")
+                raise RuntimeError(f"OffsetFetch of {group} got error {error}")
             time.sleep(0.002)

@@ -125,7 +125,7 @@ def produce(
 def check(answer: bytes | bytearray, error_at: int) -> None:
     error = struct.unpack_from(">h", answer, error_at)[0]
     if error:
-        raise RuntimeError(f"the server answered error {error}")
+        raise RuntimeError(f"the server responded with error {error}")
 
 
 def small_requests(
@@ -275,7 +275,7 @@ def consume(
                 receive_exactly(connection, buffer[:size])
                 error, records = frames.records_of(buffer[:size], topic)
                 if error:
-                    raise RuntimeError(f"the server answered Fetch with error {error}")
+                    raise RuntimeError(f"the server responded to Fetch with error {error}")
                 following, count = frames.end_of(records, offset)
                 offset = following if count else 0
                 fetched[index] += 1

@@ -142,15 +142,15 @@ async def _change(changer: Follower, rate_per_s: float) -> None:
 
 def measure(brokers: int, rates: Sequence[float]) -> None:
     """Print the CPU of the node, in percent of a core, with `brokers` observers and without."""
-    print(f"{brokers} nodes that follow one voter, {MEASURED_S:.0f} s each, percent of a core:")
+    print(f"{brokers} observers of one voter, {MEASURED_S:.0f} s each, percent of a core:")
     for rate_per_s in rates:
         figures = []
         for count in (0, brokers):
             cpu, told = _measure_once(count, rate_per_s)
             figures.append(cpu)
-            print(f"  {rate_per_s:g} changes a second, {count} nodes: {cpu:.1f} % ({told:.0f} answers/s)")
+            print(f"  {rate_per_s:g} changes/s, {count} observers: {cpu:.1f} % ({told:.0f} responses/s)")
         print(
-            f"  {rate_per_s:g} changes a second: the {brokers} cost {figures[1] - figures[0]:.1f} %",
+            f"  {rate_per_s:g} changes/s: the {brokers} observers cost {figures[1] - figures[0]:.1f} %",
             flush=True,
         )
 

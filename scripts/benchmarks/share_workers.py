@@ -106,7 +106,7 @@ class Workers:
         deadline = time.monotonic() + seconds
         while self.total < records:
             if time.monotonic() > deadline:
-                raise RuntimeError(f"only {self.total} of {records} records were given within {seconds:g} s")
+                raise RuntimeError(f"only {self.total} of {records} records came within {seconds:g} s")
             time.sleep(0.02)
 
     def cpu_seconds(self) -> float:

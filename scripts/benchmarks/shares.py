@@ -140,7 +140,7 @@ def _latency(target: Target, plan: Plan) -> Figures:
     try:
         send()
         if not has_joined.wait(JOIN_SECONDS):
-            raise RuntimeError("the member is given nothing")
+            raise RuntimeError(f"the member received no record within {JOIN_SECONDS:g} s")
         total = int(RATE * (WARM_UP_SECONDS + LATENCY_SECONDS))
         before, began = target.cpu_seconds(), time.perf_counter()
         for number in range(total):

@@ -121,7 +121,7 @@ def copy(begin: Side, end: Side, *, batch_rows: int | None = None) -> Callable[[
             query = writer.trigger(availableNow=True).start()
             if not query.awaitTermination(COPY_TIMEOUT_S):
                 query.stop()
-                raise RuntimeError("the stream does not end")
+                raise RuntimeError(f"the stream did not end within {COPY_TIMEOUT_S} s")
             copied = sum(progress.numInputRows for progress in query.recentProgress)
             if copied != stage.rows:
                 raise RuntimeError(f"{copied} of {stage.rows} rows were copied")

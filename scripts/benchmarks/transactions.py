@@ -222,7 +222,7 @@ class Transactor:
             if error == 0:
                 return answer
             if error not in RETRIABLE:
-                raise RuntimeError(f"{self._name} was answered error {error}")
+                raise RuntimeError(f"{self._name} got error {error}")
             self.retries += 1
             yield RETRY_S
 
@@ -469,7 +469,7 @@ def _read_committed(target: Target, topic: str, records: int, seconds: float) ->
     count += len(consumer.consume(1, 0.2))  # aborted records would come after the committed ones
     consumer.close()
     if count != records:
-        raise RuntimeError(f"{count} records are committed, not {records}")
+        raise RuntimeError(f"read {count} committed records, not {records}")
     return records * RECORD_BYTES / taken
 
 

@@ -86,7 +86,7 @@ def producer_id(port: int) -> int:
             if answer[12:14] == b"\0\0":
                 return int.from_bytes(answer[14:22])
             time.sleep(0.1)  # a fresh broker may still be loading its coordinators
-    raise RuntimeError("InitProducerId is refused")
+    raise RuntimeError("InitProducerId still fails after 5 s")
 
 
 def client_produce(record_bytes: int, batch_bytes: int, **settings: Any) -> Callable[[Server, Plan], Figures]:
