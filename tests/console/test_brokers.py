@@ -267,7 +267,7 @@ def test_the_overview_says_what_is_wrong_while_a_node_is_down(console: ConsolePa
     console.open("#/")
     console.sees("without a leader", f"{lone}-0")
 
-    # Another broker shall have the replica, but there is none to copy from: it would start empty.
+    # The replica is moved to another broker, but has no source to copy from: it would start empty.
     console.open("#/reassignments")
     console.move(lone, 0, 1, 2)
     console.open(f"#/topics/{lone}")

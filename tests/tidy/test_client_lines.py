@@ -1,4 +1,4 @@
-"""What clients can have logged once a request is bounded: it goes through `ClientLines`, or stands here."""
+"""Lines that a client could cause with each request are bounded: by `ClientLines`, or as listed here."""
 
 import ast
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ FOLDERS: Final = (
 LEVELS: Final = {"info", "warning", "error", "critical", "exception", "log"}
 LOGGERS: Final = {"log", "logger", "logging"}
 
-# A function of a module that logs by itself, and the bound that it has.
+# Each function that logs without `ClientLines`, and the event that bounds its lines.
 BOUNDED: Final = {
     "client_metrics/subscriptions.py:update": "a change of settings",
     "client_metrics/subscriptions.py:_expression": "an expression is remembered, also if it is none",
@@ -57,7 +57,7 @@ BOUNDED: Final = {
 
 
 def logging_functions() -> Iterator[str]:
-    """Each function that writes lines to a logger by itself."""
+    """Yield each function that writes lines to a logger directly."""
     for folder in FOLDERS:
         for path in sorted((ROOT / "node" / folder).rglob("*.py")):
             name = path.relative_to(ROOT / "node").as_posix()
@@ -77,7 +77,7 @@ def _logs(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function without those of functions in it."""
+    """Yield the nodes of a function without those of nested functions."""
     for child in ast.iter_child_nodes(function):
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             yield child

@@ -1,4 +1,4 @@
-"""The settings of clients in docs/clients.md are those with which the tests of these clients connect."""
+"""The settings of clients in docs/clients.md are the ones that the tests of these clients use."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ SECTION = re.compile(r"### Settings of each client\n(.*?)\n### ", re.DOTALL)
 
 
 def rows() -> list[tuple[str, str]]:
-    """Return each client of the tables, and the rest of its row."""
+    """Return each client of the tables, with the rest of its row."""
     section = SECTION.search((ROOT / "docs" / "clients.md").read_text())
     assert section is not None
     cells = re.findall(r"^\| ([^|]+?) \|(.*)\|$", section[1], re.MULTILINE)

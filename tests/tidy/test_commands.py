@@ -1,4 +1,4 @@
-"""Every command answers people and programs, through one door."""
+"""Every command has output for people and for programs, written by one module."""
 
 import re
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ from ottla.node.cli.app import app
 from tests.compat.servers import ROOT
 
 CLI: Final = ROOT / "node" / "cli"
-# Commands without `--output`, and why.
+# Commands without `--output`, and the reason.
 TELL_NOTHING: Final = {
     "start": "runs a node, whose log has --log-format",
     "cluster up": "runs nodes, whose logs have log.format",
     "completion": "prints the script of a shell",
     "log dump": "reads its options itself, --output json among them, and prints as kafka-dump-log does",
 }
-# Modules that write JSON themselves: results of commands go through `answers`.
+# Modules that write JSON themselves; results of commands go through `answers`.
 WRITE_JSON: Final = {
     "answers": "the door",
     "log_output": "the log of a node",

@@ -1,4 +1,4 @@
-"""The design pages: each number stands once, under its subject, and a number that is cited stands."""
+"""The design pages: each number is defined once, under its subject, and cited numbers are defined."""
 
 import os
 import re
@@ -16,7 +16,7 @@ sys.path.append(str(ROOT / "scripts"))
 from documentation.design_numbers import CITATION, DECISION, DESIGNS, NAMED_DESIGN, numbers_as_links
 
 PAGES = {name: ROOT / name / "DESIGN.md" for name in DESIGNS}
-MAX_BYTES = 28_000  # what a person reads in half an hour; beyond it, say things shorter
+MAX_BYTES = 28_000  # read in half an hour; shorten the text beyond that
 ONE_SERIES = ("node", "node/coordinators", "node/rest_api")
 SUPERSEDED = "## Superseded decisions"
 ROW = re.compile(r"^\| ([DP]\d+)\b[^|]*\|(.*)\|$", re.M)
@@ -29,7 +29,7 @@ def standing(page: str) -> list[str]:
 
 
 def superseded(page: str) -> dict[str, str]:
-    """Return the numbers that do not stand any more, with what the table says of each."""
+    """Return the superseded numbers, with their text in the table."""
     return dict(ROW.findall(PAGES[page].read_text().partition(SUPERSEDED)[2]))
 
 
@@ -41,7 +41,7 @@ def headings(text: str) -> list[str]:
 def citations(path: str, text: str) -> list[tuple[str, str]]:
     """Return each number that a file cites, with the page that it belongs to.
 
-    That page is named before the number, or earlier in the file, or is that of the file's own package.
+    The page is named before the number, or earlier in the file, or is that of the file's own package.
     """
     found = []
     for match in CITATION.finditer(text):

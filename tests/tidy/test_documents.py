@@ -1,4 +1,4 @@
-"""The documents against the code: commands, scripts and settings that are written down exist."""
+"""Commands, scripts and settings in the documents exist, and all that exist are in the documents."""
 
 import os
 import re
@@ -31,11 +31,11 @@ TOOLS = {
     "kafka-reference",
     "messages",
     "same-code",
-}  # they have options enough to say more
+}  # these have enough options to need more
 
 
 def commands_in(path: Path) -> list[list[str]]:
-    """Every `ottla ...` command of a document, as words."""
+    """Return every `ottla ...` command of a document, as words."""
     text = path.read_text()
     blocks = re.findall(r"```sh\n(.*?)```", text, flags=re.S)
     lines = [line for block in blocks for line in block.replace("\\\n", "").splitlines()]
@@ -46,7 +46,7 @@ def commands_in(path: Path) -> list[list[str]]:
 
 
 def find(words: list[str]) -> tuple[object, list[str]]:
-    """The command that these words call, and the words after its name."""
+    """Return the command that these words call, and the words after its name."""
     command = typer.main.get_command(app)
     rest = list(words)
     while rest and isinstance(command, TyperGroup) and not rest[0].startswith("-"):

@@ -1,7 +1,7 @@
-"""Docstrings and comments are plain English: sentences that say what a thing does, in the field's own words.
+"""Docstrings and comments are plain English, in the words of the field.
 
     python -m tests.tidy.test_english [PATH ...]
-prints each place that breaks a rule below these paths.
+prints each place below these paths that breaks a rule.
 """
 
 import sys
@@ -12,7 +12,7 @@ import pytest
 
 from tests.english import Finding, Text, findings, sources, texts
 
-# Parts of the tree that have not been read again yet: the list only shrinks.
+# Parts of the tree that have not been revised yet; the list only shrinks.
 UNREAD = (
     "node/broker.py",
     "node/clock.py",
@@ -56,7 +56,7 @@ UNREAD = (
 
 @cache
 def _findings() -> dict[str, list[Finding]]:
-    """Return what breaks the rules, by path."""
+    """Return the findings by path."""
     found: dict[str, list[Finding]] = defaultdict(list)
     for path in sources():
         for text in texts(path):

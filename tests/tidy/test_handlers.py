@@ -1,7 +1,7 @@
-"""Each handler's module is of its API: the messages that it takes and answers, its versions.
+"""The module of each handler has the request, the response and the versions of its API.
 
-mypy holds what a handler returns against what it promises. That it promises what its API answers is tested
-here, since the dispatcher finds a handler by the name of its module.
+mypy checks a handler against its annotations. These tests check the annotations against the API, because the
+dispatcher finds a handler by the name of its module.
 """
 
 import typing
@@ -48,7 +48,7 @@ def test_the_versions_that_are_told_are_those_that_the_modules_have() -> None:
 
 
 def _messages(annotation: object) -> set[type]:
-    """The classes of messages that a type is made of."""
+    """Return the classes of messages in an annotation."""
     parts = typing.get_args(annotation)
     if parts:
         return set().union(*(_messages(part) for part in parts))

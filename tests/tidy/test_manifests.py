@@ -1,4 +1,4 @@
-"""The manifests of k8s/: what each names is there, and they agree with one another and with the code."""
+"""The manifests of k8s/: all that they name exists, and they agree with one another and with the code."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def documents(path: Path) -> list[Document]:
 
 @pytest.fixture
 def spark_job() -> dict[str, Document]:
-    """The objects of the Spark job by their kinds."""
+    """Return the objects of the Spark job by their kinds."""
     return {document["kind"]: document for document in documents(ROOT / "k8s" / "spark-job.yaml")}
 
 
@@ -106,7 +106,7 @@ def test_the_program_and_its_words_are_those_of_the_package(spark_job: dict[str,
     assert image == properties(spark_job)["spark.kubernetes.container.image"]
     assert f"-t {image} " in recipe
     assert python is not None and path.startswith(f"/usr/local/lib/python{python[1]}/site-packages/")
-    # As it is installed: nothing but `ottla` is put into site-packages.
+    # By its installed name, as only `ottla` is in site-packages.
     place, _, installed = path.partition("/site-packages/ottla/")
     assert place and (ROOT / installed).is_file() and (ROOT / "src" / "ottla" / installed).is_file()
     assert container["command"][-2:] == ["run", "/etc/ottla/jobs.yaml"]
@@ -119,7 +119,7 @@ def test_spark_knows_each_setting(spark_job: dict[str, Document]) -> None:
         known = jar.read("org/apache/spark/deploy/k8s/Config$.class")
 
     for name in properties(spark_job):
-        # Those of accounts are put together from parts there; the test of the submission has them.
+        # Settings of accounts are composed from parts there; the test of the submission checks them.
         if name.startswith("spark.kubernetes.") and ".authenticate." not in name:
             beginning = re.sub(r"(\.volumes\.).*", r"\1", name)
             assert beginning.encode() in known, name
@@ -137,7 +137,7 @@ def test_the_job_file_is_right_and_asks_the_nodes_by_their_service(
     servers = {one.options["kafka.bootstrap.servers"] for one in (*job.work.sources.values(), job.work.sink)}
     nodes = [f"ottla-{ordinal}.ottla.default.svc:9092" for ordinal in range(3)]
     assert servers == {",".join(nodes)}
-    # `<pod>.<headless service>`, as the README says of the nodes.
+    # `<pod>.<headless service>`, as the README describes the nodes.
     assert "headless service `ottla`" in (ROOT / "k8s" / "README.md").read_text().replace("\n", " ")
 
 
@@ -158,7 +158,7 @@ def test_jobs_reach_nothing_beyond_private_networks(spark_job: dict[str, Documen
 
     assert all(rule["to"] for rule in rules), "a rule without `to` is one for everywhere"
     blocks = [ip_network(one["ipBlock"]["cidr"]) for rule in rules for one in rule["to"] if "ipBlock" in one]
-    shared = ip_network("100.64.0.0/10")  # RFC 6598, which some providers give to pods and services
+    shared = ip_network("100.64.0.0/10")  # RFC 6598, which some providers use for pods and services
     assert blocks and all(one.is_private or one == shared for one in blocks)
 
 
@@ -183,7 +183,7 @@ def test_pods_of_jobs_run_as_a_user_without_rights(spark_job: dict[str, Document
 
 
 def run_entrypoint(folder: Path, words: list[str], environment: dict[str, str]) -> list[str]:
-    """Return the command that the entrypoint runs, as a `tini` that prints its arguments was given it."""
+    """Return the command that the entrypoint runs, printed by a fake `tini`."""
     tini = folder / "tini"
     tini.write_text('#!/bin/sh\nfor word do printf "%s\\n" "$word"; done\n')
     tini.chmod(0o755)

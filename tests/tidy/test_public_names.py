@@ -1,4 +1,4 @@
-"""The docstring of `ottla` names the public modules, and the documents import from no other."""
+"""The docstring of `ottla` names the public modules, and the documents import only from these."""
 
 import ast
 import importlib
@@ -10,7 +10,7 @@ import pytest
 from tests.tidy.test_layers import ROOT
 
 FACE = ROOT / "src" / "ottla"
-# Modules of the face that pytest and Python find by themselves.
+# Modules of the public package that pytest and Python find by themselves.
 FOUND_BY_OTHERS = {"__init__", "__main__", "pytest_plugin"}
 PUBLIC = sorted(path.stem for path in FACE.glob("*.py") if path.stem not in FOUND_BY_OTHERS)
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))

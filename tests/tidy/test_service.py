@@ -1,4 +1,4 @@
-"""packaging/ottla.service: systemd understands it, and it may do little."""
+"""packaging/ottla.service: systemd accepts it, and it has few rights."""
 
 import re
 import shutil
@@ -11,7 +11,7 @@ import pytest
 from tests.pages import ROOT
 
 UNIT = ROOT / "packaging" / "ottla.service"
-MAX_EXPOSURE = 20  # of systemd-analyze, in tenths: 2.0 of 10
+MAX_EXPOSURE = 20  # the exposure by systemd-analyze, in tenths: 2.0 of 10
 HARDENED = {
     "DynamicUser": "yes",
     "NoNewPrivileges": "yes",
@@ -25,7 +25,7 @@ HARDENED = {
 
 @pytest.fixture
 def unit(tmp_path: Path) -> Path:
-    """Return the unit with the program of this environment, since there is none at its place."""
+    """Return the unit with the program of this environment, as none is installed at the unit's path."""
     [program] = re.findall(r"^ExecStart=(\S+)", UNIT.read_text(), re.MULTILINE)
     copy = tmp_path / UNIT.name
     copy.write_text(UNIT.read_text().replace(program, str(Path(sys.executable).with_name("ottla"))))

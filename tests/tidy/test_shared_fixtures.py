@@ -1,4 +1,4 @@
-"""What `tests/conftest.py` does with the fixtures of a session, in a small run of pytest beside this one."""
+"""`tests/conftest.py` ends session fixtures with their folder, tested in a small run of pytest."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The site of the documentation: it builds, its links lead somewhere, and it shows what the code has."""
+"""The site of the documentation builds without warnings, its links are valid, and it matches the code."""
 
 import json
 import re
@@ -26,14 +26,14 @@ from documentation.settings_page import settings_page
 from documentation.site_files import GENERATED, MOUNTED, site_links
 
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in MOUNTED)})
-# What a browser loads by itself; a link is followed only by its reader.
+# Resources that a browser loads by itself; readers follow links.
 LOADED = re.compile(r"""<(?:script|img|iframe|link|source)\b[^>]*?(?:src|href)="?([^" >]+)""")
 CSS_LOADED = re.compile(r"""(?:url\(|@import )["']?(https?:)?//""")
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site as `scripts/docs` builds it: a warning is a failure."""
+    """Build the site as `scripts/docs` does, where a warning is a failure."""
     pytest.importorskip("material", reason="the site is not built: pip install '.[docs]'")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
@@ -144,7 +144,7 @@ def test_links_lead_to_files_that_exist(document: Path) -> None:
 
 
 def _site_only() -> list[str]:
-    """Pages that lie elsewhere in the repository: other pages of the site may name their places in it."""
+    """Return the paths in the site of pages outside of docs, to which other pages may link."""
     return [place for place in MOUNTED.values() if "/" not in place]
 
 

@@ -1,4 +1,4 @@
-"""The rules of STYLE.md that a machine can hold; the lists of exceptions only shrink."""
+"""The rules of STYLE.md that a machine can check; the lists of exceptions only shrink."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("logstore", "metadata_raft", "groupcoord", "node", "pipeline")
 CORES = ("logstore", "metadata_raft", "groupcoord")
 
-# How often `Any` stands in a package, or in a folder of `node`: one more is a decision, and one less is kept.
+# The uses of `Any` in a package, or in a folder of `node`: one more needs a decision, fewer are recorded.
 ANY = {
     "groupcoord": 3,
     "logstore": 24,  # the notation of messages; libraries of codecs
@@ -21,14 +21,14 @@ ANY = {
     "node": 2,
     "node/cli": 23,  # JSON; Typer
     "node/client": 29,  # JSON
-    "node/coordinators": 22,  # answers and effects of any coordinator
+    "node/coordinators": 22,  # replies and effects of any coordinator
     "node/doctor": 2,
     "node/embedded": 20,  # the loop's own signatures; arguments of clients of any library
     "node/kafka_api": 36,  # messages of any API
     "node/metrics": 2,
     "node/net": 9,
     "node/process": 1,
-    "node/quota": 1,  # what coroutines are sent and yield
+    "node/quota": 1,  # values that coroutines receive and yield
     "node/replica": 8,
     "node/rest_api": 95,  # JSON
     "node/settings": 6,  # arguments by their names
@@ -38,7 +38,7 @@ ANY = {
     "node/work": 4,
     "pipeline": 72,  # YAML, databases, Spark
 }
-# Where an error ends that nobody foresaw, and why it may.
+# Modules that catch any exception, and what happens to it.
 ENDS_OF_ERRORS = {
     "metadata_raft/quorum_raft.py": "told to the voter, which ends",
     "metadata_raft/raft_core.py": "ends the voter's thread",
@@ -59,7 +59,7 @@ ENDS_OF_ERRORS = {
     "pipeline/jobs/runner.py": "a user's function fails its own job",
 }
 REQUESTS_END_IN = "node/net/"
-# Starts and holds the tasks of a node.
+# Starts the tasks of a node and keeps references to them.
 HOLDS_TASKS = "node/start/node_tasks.py"
 BASES = {
     "Exception",
@@ -74,7 +74,7 @@ BASES = {
     "NamedTuple",
     "TypedDict",
     "Generic",
-    # Of libraries, which demand a subclass.
+    # Classes of libraries that require a subclass.
     "asyncio.BufferedProtocol",
     "SSLProtocol",
     "asyncio.Protocol",
@@ -91,14 +91,14 @@ BASES = {
     "Transport",
     "yaml.SafeLoader",
 }
-# Readers and writers of Spark: it pickles them and asks for their classes, so they share by bases of ours.
+# Spark pickles readers and writers and needs their classes, so these share code by base classes of ours.
 SPARK = (
     "pipeline/spark/",
     "pipeline/connect/table_reader.py",
     "pipeline/jobs/query_events.py",
     "pipeline/streams/",
 )
-OURS = {"Versions"}  # a TypedDict that has another one's keys
+OURS = {"Versions"}  # a TypedDict that extends another
 
 
 @cache
@@ -130,7 +130,7 @@ def folder_of(path: str) -> str:
 def test_any_stands_as_often_as_it_is_counted_here() -> None:
     counts: Counter[str] = Counter()
     for path, tree in sources().items():
-        # What a coroutine is sent and yields is the loop's affair: `Coroutine[Any, Any, T]`.
+        # The event loop defines what a coroutine receives and yields: `Coroutine[Any, Any, T]`.
         of_coroutines = {
             id(part)
             for node in ast.walk(tree)
@@ -222,19 +222,19 @@ def test_settings_and_the_command_line_alone_read_the_environment() -> None:
 
     assert {path for path in readers if path.startswith(("node/", *CORES))} == {
         "node/settings/config.py",
-        "node/cli/profiles.py",  # `$XDG_CONFIG_HOME`, where they are
-        "node/cli/record_worker.py",  # hands it on to the command that it starts
-        "node/cli/shell_completion.py",  # `$SHELL`, no setting
+        "node/cli/profiles.py",  # `$XDG_CONFIG_HOME`, the folder of profiles
+        "node/cli/record_worker.py",  # passes it to the command that it starts
+        "node/cli/shell_completion.py",  # `$SHELL`, which is no setting
     }
 
 
-# What makes a node hands parts on finished: it sets nothing of theirs, but for the facts about the node.
+# Modules that build a node from finished parts; they set no attribute of a part, except facts about the node.
 MAKERS = ("node/broker.py", "node/start/", "node/process/")
 FACTS = re.compile(r"(self\.)?(base\.)?state\.\w+")  # of `NodeState`, which the broker writes
 
 
 def targets(node: ast.AST) -> Iterator[ast.expr]:
-    """Yield what a statement assigns to."""
+    """Yield the targets of an assignment."""
     assigned: list[ast.expr] = []
     if isinstance(node, ast.Assign | ast.Delete):
         assigned = node.targets
@@ -251,7 +251,7 @@ def targets(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def set_from_outside(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield what sets an attribute of something else."""
+    """Yield the nodes that set an attribute of another object."""
     for node in ast.walk(tree):
         for target in targets(node):
             if isinstance(target, ast.Attribute):
@@ -308,7 +308,7 @@ def folders(place: str) -> set[str]:
 
 
 def test_the_tests_of_node_lie_in_its_rooms() -> None:
-    # A cluster within a test takes sockets and threads: tests/integration/test_embedded.py and others.
+    # `embedded` needs sockets and threads; tests/integration/test_embedded.py and others test it.
     assert folders("tests/unit/node") == folders("node") - {"embedded"}
 
 
@@ -343,7 +343,7 @@ def test_tests_of_node_use_what_its_parts_show() -> None:
     assert [look for path in sorted((ROOT / "tests/unit/node").rglob("*.py")) for look in looks(path)] == []
 
 
-# Tests of other kinds that look into parts of the product, since what they prove is seen nowhere else.
+# Tests of other kinds that use private names of the product, because nothing public shows what they check.
 LOOKERS = {
     "tests/fuzz/rest_targets.py": "a connection without a socket",
     "tests/fuzz/state_targets.py": "each kind of message",
@@ -374,7 +374,7 @@ def test_tests_imitate_parts_of_a_node_by_classes_with_names(kind: str) -> None:
     ] == []
 
 
-# Where a thread or a process is waited for that tells nobody when it is done.
+# Tests that wait for a thread or a process which gives no signal when it is done.
 POLLS = {
     "tests/unit/node/audit/test_audit_log.py",  # lines that a thread writes
     "tests/unit/node/cli/test_record_worker.py",  # processes that end

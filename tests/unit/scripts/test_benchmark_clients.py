@@ -1,4 +1,4 @@
-"""How the clients of `scripts/bench` ask: a call that waits would measure itself."""
+"""The clients of `scripts/bench` never wait for records that will not come, as that would distort figures."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ RECORDS = 3 * clients.CONSUME_AT_ONCE + 7
 
 
 class EagerConsumer:
-    """Has the records, and waits where it is asked for more of them than there are."""
+    """A consumer that has some records, and waits when more are requested than it has."""
 
     left = RECORDS
 

@@ -1,4 +1,4 @@
-"""What `scripts/bench` makes of the turns of two servers."""
+"""The report of `scripts/bench`: medians and ratios of the turns of two servers."""
 
 import sys
 from pathlib import Path
@@ -19,7 +19,7 @@ def report(ottla: list[float], kafka: list[float]) -> Report:
 
 
 def test_a_ratio_is_that_of_turns_which_follow_each_other() -> None:
-    """The machine became three times as fast on the way; medians would say 200 / 90."""
+    """The machine became three times as fast during the run; a ratio of medians would be 200 / 90."""
     slow_then_fast = report([100, 200, 310, 300, 150], [50, 100, 150, 90, 75])
 
     assert slow_then_fast.ratios("small requests", "requests/s") == pytest.approx((2.0, 2.0, 2.07), abs=0.01)
@@ -48,7 +48,7 @@ def test_without_a_rival_there_is_no_ratio() -> None:
 
 
 def test_where_a_rival_once_had_none_there_is_no_ratio() -> None:
-    """It would be that of the other turns, and might say the opposite of the medians."""
+    """A ratio of the other turns could contradict the medians."""
     made = Report()
     for ours, theirs in ((1.0, 0.0), (3.0, 2.0)):
         made.add("idle", "ottla", {"MB RSS more": ours})

@@ -1,4 +1,4 @@
-"""What the members of `scripts/bench shares` tell, and what is made of it."""
+"""The figures of `scripts/bench shares`, computed from the output of its members."""
 
 import sys
 from pathlib import Path

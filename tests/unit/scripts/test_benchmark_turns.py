@@ -1,4 +1,4 @@
-"""How `scripts/bench` gives turns to servers, also to some that fail or die."""
+"""`scripts/bench` measures servers in turns, also if one of them fails or dies."""
 
 import io
 import os
@@ -22,7 +22,7 @@ PLAN = Plan(seconds=3.0, limit_bytes=0)
 
 @dataclass
 class Target:
-    """What stands for a server: it serves so many requests a second, or none."""
+    """A stand-in for a server with a rate of requests a second, or one that fails."""
 
     name: str
     requests_per_s: float = 100.0
@@ -88,7 +88,7 @@ def as_server(process: subprocess.Popen[str], tmp_path: Path) -> servers.Server:
 
 
 def what_happens_to(process: subprocess.Popen[str]) -> int:
-    """Waits until it is stopped, goes on or ends."""
+    """Wait until the process is paused, resumed or ended; return its status."""
     change = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WCONTINUED | os.WEXITED | os.WNOWAIT)
     assert change is not None
     return change.si_code
@@ -115,5 +115,5 @@ def test_a_rival_that_is_dead_takes_no_turn_of_the_others(
 
 
 def test_nodes_of_a_cluster_are_missed_as_soon_as_by_default() -> None:
-    """They are never paused, and one that is killed is to be noticed."""
+    """Nodes of a cluster are never paused, and a killed one must be fenced as soon as by default."""
     assert not any("session.timeout" in override for override in clusters.CLUSTER_OVERRIDES)

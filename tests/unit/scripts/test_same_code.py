@@ -1,4 +1,4 @@
-"""`scripts/same-code` tells a change of words from a change of code."""
+"""`scripts/same-code` distinguishes changes of docstrings and comments from changes of code."""
 
 import runpy
 from pathlib import Path
