@@ -29,7 +29,7 @@ def finds(console: ConsolePage, *findings: tuple[str, str, str]) -> None:
     console.open("#/doctor")
 
 
-def test_what_the_doctor_finds_of_a_cluster_is_on_its_page(console: ConsolePage, cluster: Cluster) -> None:
+def test_findings_about_the_cluster_are_on_the_doctors_page(console: ConsolePage, cluster: Cluster) -> None:
     console.click("Doctor")
 
     console.eventually(lambda: console.title() == "Doctor", "the page does not come")
@@ -42,7 +42,7 @@ def test_what_the_doctor_finds_of_a_cluster_is_on_its_page(console: ConsolePage,
     console.eventually(lambda: console.script(asked) > before, "it is not asked again")
 
 
-def test_problems_and_notes_have_their_cause_and_the_place_that_shows_more(console: ConsolePage) -> None:
+def test_problems_and_notes_have_a_cause_and_a_link_to_details(console: ConsolePage) -> None:
     finds(
         console,
         ("problem", "quorum", "Voter 2 is silent: start it again."),
@@ -57,7 +57,7 @@ def test_problems_and_notes_have_their_cause_and_the_place_that_shows_more(conso
     console.load()
 
 
-def test_a_cluster_without_findings_is_told_so(console: ConsolePage) -> None:
+def test_the_page_says_that_there_are_no_findings(console: ConsolePage) -> None:
     finds(console)
 
     console.sees("No problems were found.", "There is nothing to do.")

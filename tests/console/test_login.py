@@ -52,7 +52,7 @@ def log_in(page: ConsolePage, user: str = "admin", password: str = ADMIN) -> Non
     page.click("Log in")
 
 
-def test_a_visitor_logs_in_sees_the_page_that_was_asked_for_and_logs_out(guarded: ConsolePage) -> None:
+def test_a_visitor_logs_in_sees_the_requested_page_and_logs_out(guarded: ConsolePage) -> None:
     guarded.open("#/brokers")
     log_in(guarded, password="wrong")
     guarded.sees("The login failed: check the user and the password, or the token.")
@@ -80,7 +80,7 @@ def test_a_session_that_has_ended_brings_the_login_back(guarded: ConsolePage, no
     guarded.sees("Password")
 
 
-def test_what_somebody_may_not_see_is_said_in_words(guarded: ConsolePage) -> None:
+def test_a_page_says_which_right_a_user_lacks(guarded: ConsolePage) -> None:
     log_in(guarded, "ann", ANN)
     guarded.sees("Log out")
     guarded.open("#/access")

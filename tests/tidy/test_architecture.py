@@ -49,7 +49,7 @@ def unknown(text: str) -> list[str]:
     ]
 
 
-def test_all_that_architecture_names_exists() -> None:
+def test_all_names_in_architecture_exist() -> None:
     assert unknown(PAGE.read_text()) == []
 
 

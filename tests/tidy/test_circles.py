@@ -113,11 +113,11 @@ def reached_from(module: str) -> set[str]:
     return found
 
 
-def test_no_module_imports_itself_by_way_of_others() -> None:
+def test_no_module_imports_itself_through_others() -> None:
     assert {module for module in graph() if module in reached_from(module)} == set()
 
 
-def test_only_what_is_loaded_late_is_imported_for_types_only() -> None:
+def test_only_modules_that_are_loaded_late_are_imported_for_types_only() -> None:
     found = {
         module: {name for name, is_for_types in imports(path) if is_for_types}
         for module, path in all_modules().items()

@@ -84,5 +84,5 @@ def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
             yield from _own_nodes(child)
 
 
-def test_whatever_is_logged_because_of_clients_is_bounded() -> None:
+def test_log_lines_that_clients_cause_are_bounded() -> None:
     assert sorted(set(logging_functions())) == sorted(BOUNDED)

@@ -35,7 +35,7 @@ def test_the_tables_have_a_row_of_each_client() -> None:
 
 
 @pytest.mark.parametrize(("client", "rest"), rows())
-def test_the_settings_of_a_client_are_those_that_are_tried(client: str, rest: str) -> None:
+def test_the_settings_of_a_client_are_the_tested_ones(client: str, rest: str) -> None:
     program = PROGRAMS[client].read_text() + (
         OF_BOTH_IN_GO.read_text() if "go" in PROGRAMS[client].parts else ""
     )

@@ -41,7 +41,7 @@ def test_every_command_has_output_json() -> None:
     assert {name for name, options in commands.items() if "--output" not in options} == TELL_NOTHING.keys()
 
 
-def test_results_are_written_as_json_at_one_place() -> None:
+def test_one_module_writes_results_as_json() -> None:
     found = {
         path.stem for path in CLI.glob("*.py") if re.search(r"json\.dumps?\(|dump_json\(", path.read_text())
     }

@@ -22,7 +22,7 @@ def times_of_requests() -> Iterator[tuple[str, str]]:
                     yield str(path.relative_to(ROOT)), given.get("timeout_s", "the default")
 
 
-def test_a_request_takes_no_longer_than_its_deadline_leaves() -> None:
+def test_a_request_has_the_time_left_to_its_deadline() -> None:
     found = set(times_of_requests())
     own = {one for one in found if not one[1].endswith(".remaining_s")}
 

@@ -57,7 +57,7 @@ def citations(path: str, text: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_number_stands_once_or_is_superseded_by_one_that_stands(page: str) -> None:
+def test_a_number_is_defined_once_or_superseded_by_a_defined_one(page: str) -> None:
     stand, gone = standing(page), superseded(page)
 
     assert [number for number, times in Counter(stand).items() if times > 1] == []
@@ -83,7 +83,7 @@ def files() -> Iterator[Path]:
         )
 
 
-def test_whoever_cites_a_decision_finds_it() -> None:
+def test_cited_decisions_exist() -> None:
     known = {page: set(standing(page)) for page in PAGES}
 
     cited = [
@@ -97,7 +97,7 @@ def test_whoever_cites_a_decision_finds_it() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_is_arranged_by_subjects_that_links_can_name(page: str) -> None:
+def test_a_page_has_subjects_that_links_can_name(page: str) -> None:
     text = PAGES[page].read_text()
     titles = headings(text)
 

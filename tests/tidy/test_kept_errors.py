@@ -36,7 +36,7 @@ def test_no_caught_error_is_kept_with_its_frames() -> None:
     assert found == []
 
 
-def test_errors_that_are_kept_are_found() -> None:
+def test_kept_errors_are_found() -> None:
     source = """
 try:
     ask()

@@ -35,7 +35,7 @@ def test_a_node_without_the_settings_that_need_a_library_does_not_load_it() -> N
 
 
 @pytest.mark.parametrize("module", LOADED_LATE)
-def test_what_a_module_names_for_its_types_alone_is_not_loaded_with_it(module: str) -> None:
+def test_imports_for_types_only_are_not_loaded(module: str) -> None:
     loaded = loaded_by(module)
 
     assert module in loaded

@@ -270,7 +270,7 @@ def test_a_module_imports_only_from_lines_above_its_own(folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", sorted(MAY_SHARE))
-def test_a_package_within_a_package_shares_what_is_said(folder: str) -> None:
+def test_a_package_within_a_package_imports_only_the_allowed_modules_around_it(folder: str) -> None:
     package, _, inner = folder.partition("/")
     for path in modules(folder):
         shared = {name.split(".")[1] for name in imported(path) if name.startswith(package + ".")}
@@ -297,7 +297,7 @@ def test_the_layers_of_groupcoord_point_down_only() -> None:
 
 
 @pytest.mark.parametrize("folder", LAYERED_FOLDERS)
-def test_a_folder_of_groupcoord_stands_in_each_layer_that_it_has(folder: str) -> None:
+def test_a_folder_of_groupcoord_is_in_each_of_its_layers(folder: str) -> None:
     name = folder.split("/")[1]
 
     assert {layer for layer, _ in layers_of(folder)} == {
@@ -343,14 +343,14 @@ def test_a_folder_imports_only_from_lines_above_its_own(folder: str) -> None:
                 assert order.index(other) < order.index(own), f"{path} imports {name}, which stands below it"
 
 
-def test_words_know_nothing_of_the_log() -> None:
+def test_words_do_not_import_the_log() -> None:
     for path in modules("logstore/words"):
         ours = {name for name in imported(path) if name.split(".")[0] in FOLDERS}
 
         assert all(f"{name}.".startswith("logstore.words.") for name in ours), f"{path}: {sorted(ours)}"
 
 
-def test_the_pipeline_has_only_the_words_of_the_protocol() -> None:
+def test_the_pipeline_imports_only_the_protocol() -> None:
     for path in modules("pipeline"):
         for name in imported(path):
             if name.split(".")[0] in {"logstore", "node"}:

@@ -51,7 +51,7 @@ def properties(spark_job: dict[str, Document]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_every_object_has_its_kind_and_a_name_of_its_own(path: Path) -> None:
+def test_every_object_has_a_known_kind_and_a_unique_name(path: Path) -> None:
     found = documents(path)
 
     for document in found:
@@ -72,7 +72,7 @@ def test_the_account_that_submits_and_drives_has_the_role(spark_job: dict[str, D
     assert properties(spark_job)["spark.kubernetes.authenticate.driver.serviceAccountName"] == account
 
 
-def test_what_is_mounted_is_there(spark_job: dict[str, Document]) -> None:
+def test_mounted_volumes_exist(spark_job: dict[str, Document]) -> None:
     config = spark_job["ConfigMap"]
     driver = yaml.safe_load(config["data"]["driver.yaml"])
     executor = yaml.safe_load(config["data"]["executor.yaml"])
@@ -95,7 +95,7 @@ def test_what_is_mounted_is_there(spark_job: dict[str, Document]) -> None:
         assert told[f"{volume}.mount.path"] == yaml.safe_load(config["data"]["jobs.yaml"])["storage"]
 
 
-def test_the_program_and_its_words_are_those_of_the_package(spark_job: dict[str, Document]) -> None:
+def test_the_program_and_its_arguments_are_those_of_the_package(spark_job: dict[str, Document]) -> None:
     [container] = spark_job["Job"]["spec"]["template"]["spec"]["containers"]
     image = container["image"]
     [program] = [word for word in container["command"] if word.startswith("local://")]
@@ -112,7 +112,7 @@ def test_the_program_and_its_words_are_those_of_the_package(spark_job: dict[str,
     assert container["command"][-2:] == ["run", "/etc/ottla/jobs.yaml"]
 
 
-def test_spark_knows_each_setting(spark_job: dict[str, Document]) -> None:
+def test_spark_has_each_setting(spark_job: dict[str, Document]) -> None:
     jars = Path(pyspark.__file__).parent / "jars"
     [kubernetes] = jars.glob("spark-kubernetes_*.jar")
     with zipfile.ZipFile(kubernetes) as jar:
@@ -125,7 +125,7 @@ def test_spark_knows_each_setting(spark_job: dict[str, Document]) -> None:
             assert beginning.encode() in known, name
 
 
-def test_the_job_file_is_right_and_asks_the_nodes_by_their_service(
+def test_the_job_file_is_valid_and_names_the_service_of_the_nodes(
     spark_job: dict[str, Document], tmp_path: Path
 ) -> None:
     path = tmp_path / "jobs.yaml"
@@ -141,7 +141,7 @@ def test_the_job_file_is_right_and_asks_the_nodes_by_their_service(
     assert "headless service `ottla`" in (ROOT / "k8s" / "README.md").read_text().replace("\n", " ")
 
 
-def test_who_may_create_pods_has_a_namespace_without_secrets(spark_job: dict[str, Document]) -> None:
+def test_an_account_that_may_create_pods_sees_no_secrets(spark_job: dict[str, Document]) -> None:
     namespace = spark_job["Namespace"]["metadata"]["name"]
 
     assert namespace == properties(spark_job)["spark.kubernetes.namespace"] != "default"
@@ -198,7 +198,7 @@ def run_entrypoint(folder: Path, words: list[str], environment: dict[str, str]) 
     return ended.stdout.splitlines()[2:]
 
 
-def test_the_entrypoint_starts_what_kubernetes_is_told_by_spark(tmp_path: Path) -> None:
+def test_the_entrypoint_starts_the_commands_that_spark_gives_kubernetes(tmp_path: Path) -> None:
     executor = {
         "SPARK_JAVA_OPT_0": "-Da=b c",
         "SPARK_JAVA_OPT_1": "-Xss4m",
@@ -235,7 +235,7 @@ def test_the_entrypoint_starts_what_kubernetes_is_told_by_spark(tmp_path: Path) 
     assert other == ["spark-submit", "--version"]
 
 
-def test_the_entrypoint_starts_a_class_that_spark_has_with_arguments_that_it_takes() -> None:
+def test_the_entrypoint_starts_an_existing_class_of_spark_with_valid_arguments() -> None:
     script = (ROOT / "k8s" / "spark-entrypoint.sh").read_text()
     [name] = re.findall(r"org\.apache\.spark\.scheduler\.\S+", script)
     jars = Path(pyspark.__file__).parent / "jars"

@@ -23,7 +23,7 @@ def test_the_docstring_of_ottla_names_each_public_module() -> None:
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_a_public_module_exports_what_it_says_and_nothing_else(name: str) -> None:
+def test_a_public_module_exports_exactly_its_documented_names(name: str) -> None:
     module = importlib.import_module(f"ottla.{name}")
     imported = {
         alias.asname or alias.name

@@ -44,13 +44,13 @@ def test_systemd_finds_nothing_wrong_with_it(unit: Path) -> None:
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_systemd_finds_little_that_an_intruder_could_do_by_it(unit: Path) -> None:
+def test_systemd_rates_the_exposure_as_low(unit: Path) -> None:
     done = analyze("security", "--offline=true", f"--threshold={MAX_EXPOSURE}", unit)
 
     assert done.returncode == 0, done.stdout[-200:]
 
 
-def test_it_stops_in_order_and_is_hardened() -> None:
+def test_the_unit_stops_in_order_and_is_hardened() -> None:
     settings = dict(re.findall(r"^(\w+)=(.*)$", UNIT.read_text(), re.MULTILINE))
 
     assert {name: settings[name] for name in HARDENED} == HARDENED

@@ -115,7 +115,7 @@ def test_the_references_name_every_setting_command_and_metric(site: Path) -> Non
         ),
     ],
 )
-def test_a_row_of_the_settings_has_type_default_when_it_can_be_changed_and_words(
+def test_a_row_of_the_settings_has_type_default_scope_and_description(
     table: str, row: str
 ) -> None:
     tables = {}
@@ -178,7 +178,7 @@ def test_the_growth_of_a_cluster_is_drawn_from_its_series() -> None:
     assert drawn == balance_chart.chart(document), "run scripts/docs chart"
 
 
-def test_the_page_on_scale_has_a_column_a_size() -> None:
+def test_the_page_on_scale_has_a_column_for_each_size() -> None:
     document = {
         "machine": {"at": "today", "cpus": 2, "kernel": "6", "python": "3"},
         "rows": [
@@ -192,7 +192,7 @@ def test_the_page_on_scale_has_a_column_a_size() -> None:
     assert "| | 10 partitions | 200 partitions |\n" in page and "| image MB | 10 | 200 |\n" in page
 
 
-def test_a_ratio_of_which_less_is_better_is_turned_round() -> None:
+def test_a_ratio_is_inverted_if_less_is_better() -> None:
     row = {
         "workload": "memory after 1 GB",
         "figure": "MB RSS",
@@ -206,7 +206,7 @@ def test_a_ratio_of_which_less_is_better_is_turned_round() -> None:
     assert (bar.times, bar.worst, bar.best) == (4.0, 2.0, 5.0)
 
 
-def test_links_are_written_as_the_site_has_them() -> None:
+def test_links_are_rewritten_for_the_site() -> None:
     text = "[a](../k8s/README.md#x) [b](../pyproject.toml) [c](groups.md) [d](https://e.org)\n```sh\n[a](../k8s/README.md)\n```\n"
 
     written = site_links(text, "docs/topics.md", {"kubernetes.md", "groups.md"})

@@ -127,7 +127,7 @@ def folder_of(path: str) -> str:
     return "/".join(parts[:2]) if parts[0] == "node" and len(parts) > 2 else parts[0]
 
 
-def test_any_stands_as_often_as_it_is_counted_here() -> None:
+def test_the_uses_of_any_are_as_counted_here() -> None:
     counts: Counter[str] = Counter()
     for path, tree in sources().items():
         # The event loop defines what a coroutine receives and yields: `Coroutine[Any, Any, T]`.
@@ -145,7 +145,7 @@ def test_any_stands_as_often_as_it_is_counted_here() -> None:
     assert {folder: count for folder, count in counts.items() if count} == ANY
 
 
-def test_an_error_that_nobody_foresaw_ends_where_a_request_a_thread_or_a_command_does() -> None:
+def test_only_listed_modules_catch_any_exception() -> None:
     ends = {
         path
         for path, node in found(ast.ExceptHandler)
@@ -157,7 +157,7 @@ def test_an_error_that_nobody_foresaw_ends_where_a_request_a_thread_or_a_command
     assert {path for path in ends if not path.startswith(REQUESTS_END_IN)} == set(ENDS_OF_ERRORS)
 
 
-def test_no_task_is_begun_outside_of_a_group() -> None:
+def test_no_task_is_started_outside_of_a_group() -> None:
     bare = [
         where(path, node)
         for path, node in found(ast.Call)
@@ -170,7 +170,7 @@ def test_no_task_is_begun_outside_of_a_group() -> None:
     assert bare == []
 
 
-def test_only_exceptions_enums_protocols_and_what_libraries_demand_are_subclassed() -> None:
+def test_only_exceptions_enums_protocols_and_required_library_classes_are_subclassed() -> None:
     wrong = []
     for path, node in found(ast.ClassDef):
         assert isinstance(node, ast.ClassDef)
@@ -192,7 +192,7 @@ def test_no_class_is_abstract() -> None:
 
 
 @pytest.mark.parametrize("core", CORES)
-def test_chance_is_handed_to_the_cores_and_nothing_is_pickled(core: str) -> None:
+def test_randomness_is_injected_into_the_cores_and_nothing_is_pickled(core: str) -> None:
     nodes = [node for path, tree in sources().items() if path.startswith(core) for node in ast.walk(tree)]
     imported = {
         name
@@ -206,14 +206,14 @@ def test_chance_is_handed_to_the_cores_and_nothing_is_pickled(core: str) -> None
     assert {name for name in called if name.startswith("random.")} <= {"random.Random"}
 
 
-def test_no_module_is_a_place_for_whatever_has_none() -> None:
+def test_no_module_is_a_collection_of_utilities() -> None:
     stems = {Path(path).stem for path in sources()} | {Path(path).parent.name for path in sources()}
 
     assert not stems & {"utils", "util", "helpers", "helper", "common", "misc"}
     assert [stem for stem in stems if re.search(r"_part\d*$", stem)] == []
 
 
-def test_settings_and_the_command_line_alone_read_the_environment() -> None:
+def test_only_settings_and_the_command_line_read_the_environment() -> None:
     readers = {
         path
         for path, node in found(ast.Attribute)
@@ -262,7 +262,7 @@ def set_from_outside(tree: ast.AST) -> Iterator[ast.AST]:
             yield node
 
 
-def test_what_makes_a_node_sets_nothing_of_its_parts() -> None:
+def test_modules_that_build_a_node_set_no_attributes_of_its_parts() -> None:
     assert [
         f"{where(path, found)}: {ast.unparse(found)}"
         for path, tree in sources().items()
@@ -275,7 +275,7 @@ def test_what_makes_a_node_sets_nothing_of_its_parts() -> None:
     "line",
     ["part.limits = 1", "a, part.key = 1, 2", "part.count += 1", "self.part.x = 1", "setattr(part, n, 1)"],
 )
-def test_what_is_set_from_outside_is_found(line: str) -> None:
+def test_attributes_set_from_outside_are_found(line: str) -> None:
     assert list(set_from_outside(ast.parse(line)))
 
 
@@ -299,7 +299,7 @@ def test_a_table_of_moves_is_compared_with_one_of_the_tests() -> None:
     assert len(tables) > 8 and tables - imported == set()
 
 
-def test_few_files_lie_at_the_top_of_node_each_a_thing_of_its_name() -> None:
+def test_few_files_are_at_the_top_of_node() -> None:
     assert len([path for path in sources() if re.fullmatch(r"node/\w+\.py", path)]) <= 10
 
 
@@ -307,7 +307,7 @@ def folders(place: str) -> set[str]:
     return {path.parent.name for path in (ROOT / place).glob("*/*.py")}
 
 
-def test_the_tests_of_node_lie_in_its_rooms() -> None:
+def test_the_tests_of_node_are_in_folders_of_the_same_names() -> None:
     # `embedded` needs sockets and threads; tests/integration/test_embedded.py and others test it.
     assert folders("tests/unit/node") == folders("node") - {"embedded"}
 
@@ -339,7 +339,7 @@ def looks(path: Path) -> Iterator[str]:
                 yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}: {name}"
 
 
-def test_tests_of_node_use_what_its_parts_show() -> None:
+def test_tests_of_node_use_no_private_names() -> None:
     assert [look for path in sorted((ROOT / "tests/unit/node").rglob("*.py")) for look in looks(path)] == []
 
 
@@ -354,7 +354,7 @@ LOOKERS = {
 }
 
 
-def test_tests_by_chance_look_into_few_parts() -> None:
+def test_random_tests_use_private_names_in_few_places() -> None:
     found = {
         str(path.relative_to(ROOT))
         for kind in ("fuzz", "property")
@@ -366,7 +366,7 @@ def test_tests_by_chance_look_into_few_parts() -> None:
 
 
 @pytest.mark.parametrize("kind", ["unit/node", "fuzz", "property", "integration", "simulation"])
-def test_tests_imitate_parts_of_a_node_by_classes_with_names(kind: str) -> None:
+def test_tests_replace_parts_of_a_node_by_named_classes(kind: str) -> None:
     assert [
         path.name
         for path in sorted((ROOT / "tests" / kind).rglob("*.py"))

@@ -34,7 +34,7 @@ class EagerConsumer:
     def close(self) -> None: ...
 
 
-def test_no_more_records_are_asked_for_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_requests_only_the_records_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "Consumer", EagerConsumer)
 
     done = clients.consume("localhost:1", "t", records=RECORDS, record_bytes=10, seconds=60)
