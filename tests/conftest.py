@@ -83,14 +83,14 @@ settings.load_profile("ottla")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(thorough.OPTION, action="store_true", help="what is marked thorough, too")
+    parser.addoption(thorough.OPTION, action="store_true", help="also run the tests that are marked thorough")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say that a run without --thorough has left tests out."""
     if not config.getoption(thorough.OPTION):
         terminalreporter.write_line(
-            f"without the tests that are marked thorough: scripts/test {thorough.OPTION} runs them, too"
+            f"without the tests that are marked thorough; scripts/test {thorough.OPTION} runs them too"
         )
 
 
@@ -155,7 +155,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     reruns = reporter.stats.get("rerun", []) if reporter is not None else []
     if len(reruns) > MAX_RERUNS and session.exitstatus == pytest.ExitCode.OK:
-        reporter.write_line(f"{len(reruns)} tests passed only when they were run once more.", red=True)
+        reporter.write_line(f"{len(reruns)} tests passed only in their second run.", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

@@ -129,7 +129,7 @@ def why_no_namespaces() -> str | None:
     if shutil.which("unshare") is None or shutil.which("ip") is None:
         return "unshare and ip are needed: install util-linux and iproute2"
     done = subprocess.run([*_namespaces(), "true"], capture_output=True, text=True, check=False)
-    return None if done.returncode == 0 else f"no namespaces can be made here: {done.stderr.strip()}"
+    return None if done.returncode == 0 else f"namespaces cannot be created here: {done.stderr.strip()}"
 
 
 def missing_programs(page: Path) -> list[str]:
@@ -293,7 +293,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.pages", description="Run one page and show it.")
     parser.add_argument("page", type=Path)
     parser.add_argument("folder", type=Path, nargs="?", help="an empty folder (default: a temporary one)")
-    parser.add_argument("--inside", action="store_true", help="the namespaces are made already")
+    parser.add_argument("--inside", action="store_true", help="the namespaces exist already")
     parser.add_argument("--show", action="store_true", help="print what the blocks print")
     arguments = parser.parse_args()
     if not arguments.inside:

@@ -14,15 +14,15 @@ CLI: Final = ROOT / "node" / "cli"
 TELL_NOTHING: Final = {
     "start": "runs a node, whose log has --log-format",
     "cluster up": "runs nodes, whose logs have log.format",
-    "completion": "prints the script of a shell",
-    "log dump": "reads its options itself, --output json among them, and prints as kafka-dump-log does",
+    "completion": "prints a script for a shell",
+    "log dump": "parses its own options, with --output json, and prints as kafka-dump-log does",
 }
 # Modules that write JSON themselves; results of commands go through `answers`.
 WRITE_JSON: Final = {
-    "answers": "the door",
+    "answers": "results of commands",
     "log_output": "the log of a node",
     "profiles": "the file of profiles",
-    "record_text": "records, a line each",
+    "record_text": "records, one a line",
 }
 
 

@@ -64,7 +64,7 @@ def test_a_number_is_defined_once_or_superseded_by_a_defined_one(page: str) -> N
     assert sorted(set(stand) & set(gone)) == []
     for number, by in gone.items():
         replaced_by = citations(f"{page}/DESIGN.md", by)
-        assert replaced_by or "no decision" in by, f"{number} does not say by what it was superseded"
+        assert replaced_by or "no decision" in by, f"{number} does not name the decision that superseded it"
         assert all(other in standing(owner) for owner, other in replaced_by), number
 
 

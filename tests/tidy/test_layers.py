@@ -208,7 +208,7 @@ def imported(path: Path) -> frozenset[str]:
             assert entry.level == 0, f"{path}: imports are absolute"
             names |= {f"{entry.module}.{alias.name}" for alias in entry.names} | {entry.module or ""}
     bare = {name for name in names if name.split(".")[0] in FOLDERS}
-    assert not bare, f"{path} imports {sorted(bare)}, which are not found where Ottla is installed"
+    assert not bare, f"{path} imports {sorted(bare)}, which an installed Ottla does not have"
     return frozenset(name.removeprefix("ottla.") for name in names)
 
 
@@ -265,7 +265,7 @@ def test_a_module_imports_only_from_lines_above_its_own(folder: str) -> None:
             other = name.removeprefix(package).split(".")[0]
             if name.startswith(package) and other in order:
                 assert order.index(other) < order.index(module), (
-                    f"{module} imports {other}, which stands below it"
+                    f"{module} imports {other}, which is below it"
                 )
 
 
@@ -340,7 +340,7 @@ def test_a_folder_imports_only_from_lines_above_its_own(folder: str) -> None:
         for name in imported(path):
             other = name.removeprefix(package + ".").split(".")[0]
             if name.startswith(package + ".") and other != own:
-                assert order.index(other) < order.index(own), f"{path} imports {name}, which stands below it"
+                assert order.index(other) < order.index(own), f"{path} imports {name}, which is below it"
 
 
 def test_words_do_not_import_the_log() -> None:

@@ -156,7 +156,7 @@ def test_an_account_that_may_create_pods_sees_no_secrets(spark_job: dict[str, Do
 def test_jobs_reach_nothing_beyond_private_networks(spark_job: dict[str, Document]) -> None:
     rules = spark_job["NetworkPolicy"]["spec"]["egress"]
 
-    assert all(rule["to"] for rule in rules), "a rule without `to` is one for everywhere"
+    assert all(rule["to"] for rule in rules), "a rule without `to` allows every address"
     blocks = [ip_network(one["ipBlock"]["cidr"]) for rule in rules for one in rule["to"] if "ipBlock" in one]
     shared = ip_network("100.64.0.0/10")  # RFC 6598, which some providers use for pods and services
     assert blocks and all(one.is_private or one == shared for one in blocks)

@@ -40,23 +40,23 @@ ANY = {
 }
 # Modules that catch any exception, and what happens to it.
 ENDS_OF_ERRORS = {
-    "metadata_raft/quorum_raft.py": "told to the voter, which ends",
+    "metadata_raft/quorum_raft.py": "passed to the voter, which ends",
     "metadata_raft/raft_core.py": "ends the voter's thread",
-    "metadata_raft/raft_thread.py": "told to the node, in whose thread this is not",
-    "node/broker.py": "raised when all is closed",
-    "node/embedded/cluster.py": "told to the caller, in whose thread this is not",
-    "node/embedded/secured_access.py": "told to the caller, in whose thread this is not",
+    "metadata_raft/raft_thread.py": "passed to the node's thread",
+    "node/broker.py": "raised after all is closed",
+    "node/embedded/cluster.py": "passed to the caller's thread",
+    "node/embedded/secured_access.py": "passed to the caller's thread",
     "node/kafka_api/sasl_gate.py": "a login fails",
     "node/security/jwks_fetcher.py": "a fetch fails",
-    "node/node_facts.py": "raised where the question was asked",
-    "node/rest_api/authentication.py": "raised where it is waited for, by which a login fails",
+    "node/node_facts.py": "raised in the caller",
+    "node/rest_api/authentication.py": "raised in the waiting login, which fails",
     "node/rest_api/http_server.py": "a request ends",
-    "node/rest_api/probe_server.py": "a thread ends, and the node goes on",
+    "node/rest_api/probe_server.py": "a thread ends, and the node keeps running",
     "node/rest_api/record_service.py": "a request ends",
     "node/rest_api/v2_instances.py": "a consumer ends",
-    "node/rest_api/server_thread.py": "a thread ends, and the node goes on",
-    "node/work/fair_pool.py": "raised where the work was given",
-    "pipeline/jobs/runner.py": "a user's function fails its own job",
+    "node/rest_api/server_thread.py": "a thread ends, and the node keeps running",
+    "node/work/fair_pool.py": "raised in the caller",
+    "pipeline/jobs/runner.py": "an error in a user's function fails its own job",
 }
 REQUESTS_END_IN = "node/net/"
 # Starts the tasks of a node and keeps references to them.
@@ -347,9 +347,9 @@ def test_tests_of_node_use_no_private_names() -> None:
 LOOKERS = {
     "tests/fuzz/rest_targets.py": "a connection without a socket",
     "tests/fuzz/state_targets.py": "each kind of message",
-    "tests/property/test_connection_walk.py": "nobody waits for memory at the end",
-    "tests/property/test_controller_model.py": "who is absent, as the controller counts it",
-    "tests/property/test_dead_letters_promise.py": "mutants: each step left out is found",
+    "tests/property/test_connection_walk.py": "no request waits for memory at the end",
+    "tests/property/test_controller_model.py": "the controller's view of absent brokers",
+    "tests/property/test_dead_letters_promise.py": "mutants that leave out a step",
     "tests/property/test_offset_log_scan.py": "all offsets at once",
 }
 
