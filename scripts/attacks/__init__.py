@@ -9,6 +9,8 @@ trial         runs attacks on running nodes, measures the cost of each and lists
 long_ids      attacks with ids of kilobytes, in every API that takes an id
 metrics_bomb  attacks with names that make an exposition of metrics large
 slow_patterns  attacks with regular expressions that take long to match
+costly_texts  attacks with texts that could make a parser backtrack
+json_bombs    attacks with JSON of very many small values, and pages over many partitions
 adding_up     attacks whose memory adds up over many connections
 giant_requests  attacks with as many elements as one request may have, in every API that takes arrays
 record_bombs  attacks with batches of a few kB that decompress into millions of records

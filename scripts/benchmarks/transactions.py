@@ -139,7 +139,7 @@ class Version2:
 
 
 def ask(port: int, frame: bytes, error_at: int) -> bytes:
-    """Send a request on a connection of its own until its response has no error; return the response."""
+    """Send a request on its own connection until no retriable error comes; return the response."""
     deadline = time.monotonic() + PATIENCE_S
     with load.connect(port) as connection:
         while True:
@@ -450,7 +450,7 @@ def _fill(one: Transactor, batch: frames.Batch, count: int, aborted_percent: int
 
 
 def _read_committed(target: Target, topic: str, records: int, seconds: float) -> float:
-    """Return the bytes a second; RuntimeError if not exactly the committed records are received."""
+    """Read all committed records and return the bytes a second; RuntimeError for more or fewer records."""
     consumer = Consumer(
         {
             "bootstrap.servers": target.bootstrap,
