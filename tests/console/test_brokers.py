@@ -68,14 +68,14 @@ def test_charts_show_the_traffic_of_the_cluster_or_of_a_node(
             send(led_by=2)
             return re.match(r"[1-9].*B/s", console.cells_of("2")[7]) is not None
 
-        console.eventually(is_told, f"{page} does not tell what clients send to node 2")
+        console.eventually(is_told, f"{page} does not show the traffic of clients to node 2")
 
 
 def test_charts_start_with_the_samples_that_nodes_have_kept(console: ConsolePage, cluster: Cluster) -> None:
     """The nodes take a sample each second here; a newly opened page shows all of them at once."""
     has_past = "return performance.getEntriesByType('resource').some((one) => one.name.includes('/history'))"
     console.load("#/")
-    console.eventually(lambda: console.script(has_past), "the past is not asked for")
+    console.eventually(lambda: console.script(has_past), "the kept samples are not requested")
     points = (
         "return document.querySelector('.charts polyline')?.getAttribute('points').split(' ').length ?? 0"
     )
@@ -257,7 +257,7 @@ def test_the_overview_shows_problems_while_a_node_is_down(console: ConsolePage, 
     console.sees(f"{topic}-0")
     assert console.cells_of("2")[1] == "fenced"
     console.click("See what the doctor finds")
-    console.eventually(lambda: console.title() == "Doctor", "the page does not come")
+    console.eventually(lambda: console.title() == "Doctor", "the page is not shown")
     console.sees("problem", "Broker", "does not")
     console.open("#/")
     console.click(f"{topic}-0")

@@ -32,14 +32,14 @@ def finds(console: ConsolePage, *findings: tuple[str, str, str]) -> None:
 def test_findings_about_the_cluster_are_on_the_doctors_page(console: ConsolePage, cluster: Cluster) -> None:
     console.click("Doctor")
 
-    console.eventually(lambda: console.title() == "Doctor", "the page does not come")
+    console.eventually(lambda: console.title() == "Doctor", "the page is not shown")
     console.sees("examined at", "Look again")
     asked = (
         "return performance.getEntriesByType('resource').filter((one) => one.name.includes('doctor')).length"
     )
     before = console.script(asked)
     console.click("Look again")
-    console.eventually(lambda: console.script(asked) > before, "it is not asked again")
+    console.eventually(lambda: console.script(asked) > before, "there is no further request")
 
 
 def test_problems_and_notes_have_a_cause_and_a_link_to_details(console: ConsolePage) -> None:

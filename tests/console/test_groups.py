@@ -87,7 +87,7 @@ def test_the_list_of_groups_shows_members_and_total_lag(
 
     console.eventually(lambda: console.cells_of(group)[3:5] == ["0", "7"], "the lag is not 7")
     assert console.cells_of(group)[5].endswith(("ms", " s", "min"))
-    console.eventually(lambda: console.cells_of(member[0])[3] == "1", "no member is there")
+    console.eventually(lambda: console.cells_of(member[0])[3] == "1", "no member is shown")
 
 
 def test_a_reset_is_shown_before_it_is_done(console: ConsolePage, cluster: Cluster, topic: str) -> None:

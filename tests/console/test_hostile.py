@@ -54,7 +54,7 @@ def test_a_live_tail_shows_hostile_records_as_text(
         fill(producer, topic, IMAGE.encode(), f"\ndata: {IMAGE}\n\nevent: error\ndata: x\n\n".encode())
         return IMAGE in hostile.text() and "event: error" in hostile.text()
 
-    hostile.eventually(comes, "the records do not come")
+    hostile.eventually(comes, "the records are not shown")
     hostile.click("Stop")
 
 

@@ -134,7 +134,7 @@ def test_the_colours_follow_the_system_until_the_user_chooses(console: ConsolePa
     assert ground() > 0.8
 
     console.load()
-    console.eventually(lambda: ground() > 0.8, "the choice is forgotten")
+    console.eventually(lambda: ground() > 0.8, "the choice is not kept")
     console.script("localStorage.clear()")
 
 
@@ -164,7 +164,7 @@ def test_on_a_phone_a_button_opens_the_list_of_pages(console: ConsolePage) -> No
     console.click("Menu")
     console.click("Topics")
 
-    console.eventually(lambda: console.title() == "Topics", "the page does not come")
+    console.eventually(lambda: console.title() == "Topics", "the page is not shown")
     assert console.script("return document.getElementById('menu').getAttribute('aria-expanded')") == "false"
 
 
@@ -244,7 +244,7 @@ def test_focus_and_typed_text_survive_the_next_response(console: ConsolePage, pl
     asked = f"return {entries}.filter((one) => one.name.includes('/v1/health')).length"
     before = console.script(asked)
 
-    console.eventually(lambda: console.script(asked) >= before + 2, "it is not asked again")
+    console.eventually(lambda: console.script(asked) >= before + 2, "there is no further request")
 
     assert console.script("return kept.isConnected && document.activeElement === kept")
 
@@ -267,7 +267,7 @@ def test_a_hidden_page_sends_no_requests(console: ConsolePage) -> None:
 
     console.script(hide, False)
 
-    console.eventually(lambda: console.script(asked) > before, "it does not go on")
+    console.eventually(lambda: console.script(asked) > before, "requests do not resume")
 
 
 def test_pages_load_nothing_from_other_hosts(console: ConsolePage, places: dict[str, str]) -> None:
@@ -280,7 +280,7 @@ def test_pages_load_nothing_from_other_hosts(console: ConsolePage, places: dict[
     assert asked and all(name.startswith(console.url) for name in asked)
 
 
-def test_a_page_shows_a_node_that_is_down_and_keeps_working(browser: webdriver.Chrome, tmp_path: Path) -> None:
+def test_a_page_shows_a_node_that_is_down_and_still_works(browser: webdriver.Chrome, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -369,7 +369,7 @@ def test_each_page_says_how_old_it_is_and_from_which_node(
         told = console.eventually(lambda: console.script(age), f"{address} has no age")  # noqa: B023
         assert re.fullmatch(r"From node 0 at \d\d:\d\d:\d\d, \d+ m?s ago", told), told
     console.open("#/nothing")
-    console.eventually(lambda: not console.script(age), "an age of nothing is told")
+    console.eventually(lambda: not console.script(age), "an age is shown without data")
 
 
 def test_icons_are_inline_and_hidden_from_screen_readers(console: ConsolePage) -> None:

@@ -114,7 +114,7 @@ def test_a_live_tail_shows_new_records(console: ConsolePage, cluster: Cluster, p
     console.sees("Live, newest first")
     console.misses("before")
     fill(producer, topic, b"until it follows")
-    console.eventually(lambda: _comes(console, producer, topic, "first"), "nothing comes")
+    console.eventually(lambda: _comes(console, producer, topic, "first"), "no record appears")
     fill(producer, topic, b"second")
     console.sees("second")
 
@@ -241,7 +241,7 @@ def test_a_live_tail_draws_records_that_arrive_together_at_once(
     console.open(f"#/topics/{topic}/records")
     console.sees("0 records")
     console.click("Live tail")
-    console.eventually(lambda: _comes(console, producer, topic, "follows"), "nothing comes")
+    console.eventually(lambda: _comes(console, producer, topic, "follows"), "no record appears")
     console.script(
         """
         window.drawn = 0;
@@ -376,7 +376,7 @@ def test_shown_records_are_saved_as_json_and_csv_and_one_is_copied(
     )
 
     console.click("Save as JSON")
-    text = console.eventually(lambda: console.script("return saved['application/json']"), "nothing is saved")
+    text = console.eventually(lambda: console.script("return saved['application/json']"), "no file is saved")
     by_offset = {one["offset"]: one for one in json.loads(text)}
     assert by_offset[0]["value"] == {"id": LARGE} and by_offset[0]["value_type"] == "json"
     assert by_offset[0]["headers"] == [{"name": "h", "value_type": "base64", "value": "/w=="}]
@@ -384,7 +384,7 @@ def test_shown_records_are_saved_as_json_and_csv_and_one_is_copied(
     assert console.script("return saved.name") == f"{topic}.json"
 
     console.click("Save as CSV")
-    text = console.eventually(lambda: console.script("return saved['text/csv']"), "nothing is saved")
+    text = console.eventually(lambda: console.script("return saved['text/csv']"), "no file is saved")
     rows = {row["offset"]: row for row in csv.DictReader(io.StringIO(text))}
     assert rows["0"]["key"] == "'=HYPERLINK(1)" and rows["1"]["key"] == 'a "quoted", key'
     assert rows["0"]["value"] == f'{{"id": {LARGE}}}'

@@ -47,7 +47,7 @@ def test_an_error_of_the_cluster_is_shown_in_the_form(console: ConsolePage) -> N
     console.click("Create a topic…")
     console.fill("Name", "no topic/is called so")
     console.click("Create")
-    assert "name" in console.eventually(console.problem, "no reason is told").lower()
+    assert "name" in console.eventually(console.problem, "no reason is shown").lower()
 
     console.fill("Partitions", "many")
     console.click("Create")
@@ -154,7 +154,7 @@ def test_a_config_is_set_and_reset(console: ConsolePage, cluster: Cluster) -> No
     console.click("Change retention.ms")
     console.fill(f"Value for topic {topic}", "soon")
     console.click("Set")
-    console.eventually(console.problem, "no reason is told")
+    console.eventually(console.problem, "no reason is shown")
     console.fill(f"Value for topic {topic}", "3600000")
     console.click("Set")
     console.sees(f"retention.ms of topic {topic} is set to 3600000.")
@@ -196,10 +196,10 @@ def test_topics_are_in_natural_order_with_their_contents(
     console.sees("3 of ")
 
     console.eventually(lambda: console.cells_of(names[1])[3] == "4", "the records are not counted")
-    console.eventually(lambda: "1 group" in console.cells_of(names[1])[7], "the group is not told")
+    console.eventually(lambda: "1 group" in console.cells_of(names[1])[7], "the group is not shown")
     cells = console.cells_of(names[1])
     assert cells[1:3] == ["1", "3"] and cells[5].endswith("KiB") and cells[6] == "60 min"
-    console.eventually(lambda: console.cells_of(names[1])[4] == "0/s", "no rate is told")
+    console.eventually(lambda: console.cells_of(names[1])[4] == "0/s", "no rate is shown")
     shown = console.script("return [...document.querySelectorAll('tbody th a')].map((one) => one.innerText)")
     assert shown == sorted(names, key=lambda name: int(name.rpartition("-")[2]))
     assert f"search={stem}" in console.script("return location.hash")
@@ -217,7 +217,7 @@ def test_a_topic_shows_its_groups_and_its_producers(console: ConsolePage, cluste
     commit(cluster, group, topic, 1)
     console.open(f"#/topics/{topic}/clients")
 
-    console.eventually(lambda: console.cells_of(group)[3] == "2", "the lag is not told")
+    console.eventually(lambda: console.cells_of(group)[3] == "2", "the lag is not shown")
     assert console.cells_of(group)[1] == "Empty"
     cells = console.cells("none")
     assert (cells[1], cells[3]) == ("0", "2")
