@@ -1,4 +1,4 @@
-"""Streams every flight that left New York in 2013 through a cluster, and proves that none is lost or changed.
+"""Streams every flight that left New York in 2013 through a cluster, and proves that all arrive unchanged.
 
 The cluster has three nodes in three processes; the topic has three replicas, two of which must have a record
 before it is acknowledged. In the middle of the stream the node that leads the busiest partition is killed

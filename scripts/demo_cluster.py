@@ -73,7 +73,7 @@ def running_nodes(data: Path) -> list[int]:
 
 
 def end_with_parent() -> None:
-    """Make the kernel stop this child process when the demo is killed, which cannot stop it then."""
+    """Let the kernel stop this child process when the demo is killed, as a killed demo cannot stop it."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

@@ -100,7 +100,7 @@ def write_bill(tools: str, requirements: str, name: str) -> None:
 
 
 def locked(wanted: Sequence[str], pythons: Sequence[str]) -> str:
-    """Return the lines of `wanted` and all their dependencies, with the hashes of all available files."""
+    """Return requirement lines of `wanted` and all dependencies, with the hashes of all available files."""
     pins: dict[str, str] = {}
     hashes: dict[str, set[str]] = {}
 

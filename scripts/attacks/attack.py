@@ -7,9 +7,9 @@ from typing import Final
 from attacks.nodes import Nodes
 from attacks.secured_access import Role
 
-# Of each turn of the event loop, whatever is sent: no other client waits longer for its turn.
+# The limit of each turn of the event loop, whatever is sent: no other client waits longer for its turn.
 LONGEST_TURN_S: Final = 0.05
-# Growth of a node's memory beyond its size with the good client alone.
+# The limit of the growth of a node's memory beyond its size with the good client alone.
 GROWTH_MIB: Final = 96.0
 
 

@@ -53,7 +53,7 @@ class Kubelet:
 def probed(nodes: Nodes) -> Iterator[Kubelet]:
     """Probe the first node while the block runs; yield the measurements at the port of its probes.
 
-    `at_rest_s` is the longest probe at the REST API. AssertionError if a probe failed, there or at the port.
+    `at_rest_s` is the longest probe at the REST API. AssertionError if a probe failed at either.
     """
     kubelet, other = Kubelet(probe_url(nodes)), Kubelet(nodes.rest)
     try:

@@ -1,4 +1,4 @@
-"""A HTTP GET from any address of this machine, and a process that requests /healthz repeatedly.
+"""An HTTP GET from any address of this machine, and a process that requests /healthz repeatedly.
 
 `python -m attacks.probes URL` sends requests until its input ends, then prints as JSON the number of
 requests, the longest time of a response, and the failures. It is a process of its own, as a kubelet is:
