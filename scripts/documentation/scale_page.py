@@ -23,9 +23,9 @@ TAIL: Final = """
 - **A start.** A node that was away for long loads a snapshot: 2 s for 200,000 partitions, 11 s for a million.
   A new controller needs none of this, as voters hold the image.
 - **A change**, such as a replica that falls out of the ISR, is applied in 0.03 ms at 200,000 partitions: an
-  image shares all unchanged parts with the one before.
-- **The failure of a node** that led 30,000 partitions: other leaders are elected, written and applied in a
-  third of a second, as one batch of the log. Each node applies it, and then leads or follows its partitions.
+  image shares what did not change with the one before.
+- **A node falls** that led 30,000 partitions: other leaders are chosen, written and applied in a third of a
+  second, as one batch of the log. Each node applies it, and then leads or follows what is its own.
 - **Heartbeats** of 100 nodes, one each two seconds, take 0.3 ms of the controller a second.
 - **Clients** that ask for all topics are answered with 8 MB at 200,000 partitions, encoded in a thread and
   kept for the clients after them. Clients that name their topics get only those.

@@ -61,7 +61,7 @@ DOORS = {
     "node/audit/audit_file.py",
     "node/audit/audit_log.py",  # its thread
     "node/kafka_api/dispatch.py",
-    "node/kafka_api/told_changes.py",  # checks later if the client is still connected
+    "node/kafka_api/told_changes.py",  # looks later whether the client is still there
     "node/kafka_api/sasl_gate.py",  # the timers of logins
     "src/ottla/__main__.py",
     "node/replica/follower_fetcher.py",
