@@ -112,7 +112,7 @@ def _many_described(nodes: Nodes) -> str:
     return f"{len(answers)} x {sum(len(one.acls) for one in answers[0].resources):,} entries"
 
 
-# ---- refusals ------------------------------------------------------------------------------------------
+# ---- denials -------------------------------------------------------------------------------------------
 
 
 def _audit_flood(nodes: Nodes) -> str:

@@ -34,7 +34,7 @@ def _refused(send: Callable[[Nodes], str]) -> Callable[[Nodes], str]:
         try:
             return send(nodes)
         except (AssertionError, Closed, ssl.SSLError, ConnectionError) as error:
-            return f"refused: {type(error).__name__}"
+            return f"rejected: {type(error).__name__}"
 
     return attempt
 
