@@ -25,7 +25,7 @@ STATE_TOPIC: Final = "__share_group_state"
 GROUPS_TOPIC: Final = "__consumer_offsets"
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 PATIENCE_S: Final = 60.0
-# As many locks as a group may have in a partition by default; each record in flight may have its own state.
+# The default of group.share.max.partition.max.record.locks. Each record in flight may have its own state.
 LOCKS: Final = 4_000
 PARTITIONS: Final = 10
 SPARE: Final = 16
