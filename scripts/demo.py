@@ -148,9 +148,7 @@ def show_files(data: Path, arguments: argparse.Namespace) -> None:
     cluster = shown(data / "cluster")
     logs = sorted((data / "cluster").rglob("*.log"))
     on_disk = sum(path.stat().st_size for path in logs)
-    console.print(
-        f"The data is in [bold]{cluster}[/]: {on_disk / 1e6:.1f} MB of logs in Kafka's own format."
-    )
+    console.print(f"The data is in [bold]{cluster}[/]: {on_disk / 1e6:.1f} MB of logs in Kafka's own format.")
     ottla = shown(OTTLA)
     secure, config = "", ""
     if arguments.secure:

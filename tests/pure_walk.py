@@ -9,9 +9,7 @@ from typing import Any, Final
 
 EXTENSION: Final = "ottla.logstore._record_walk"
 
-assert "ottla.logstore.record_walk" not in sys.modules, (
-    "tests.pure_walk must be loaded before record_walk"
-)
+assert "ottla.logstore.record_walk" not in sys.modules, "tests.pure_walk must be loaded before record_walk"
 # `None` makes Python raise ImportError for the module.
 modules: dict[str, Any] = sys.modules
 modules[EXTENSION] = None

@@ -115,9 +115,7 @@ def test_the_references_name_every_setting_command_and_metric(site: Path) -> Non
         ),
     ],
 )
-def test_a_row_of_the_settings_has_type_default_scope_and_description(
-    table: str, row: str
-) -> None:
+def test_a_row_of_the_settings_has_type_default_scope_and_description(table: str, row: str) -> None:
     tables = {}
     for part in settings_page().split("\n## "):
         title, _, lines = part.partition("\n")
