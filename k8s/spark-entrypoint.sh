@@ -1,10 +1,10 @@
 #!/bin/bash
-# Starts a container of Spark on Kubernetes. Spark gives pods the argument `driver` with the words of spark-submit,
-# or `executor` with all else in variables (BasicDriverFeatureStep and BasicExecutorFeatureStep of
-# spark-kubernetes); anything else is a command, as the submission is. Spark's wheel has no such script.
+# Starts a container of Spark on Kubernetes. Spark gives pods the argument `driver` with the arguments of
+# spark-submit, or `executor` with all else in variables (BasicDriverFeatureStep and BasicExecutorFeatureStep of
+# spark-kubernetes); other arguments are a command, such as the submission. Spark's wheel has no such script.
 set -euo pipefail
 
-# Java's options come one a variable: SPARK_JAVA_OPT_0, SPARK_JAVA_OPT_1, ...
+# Each option of Java has a variable: SPARK_JAVA_OPT_0, SPARK_JAVA_OPT_1, ...
 java_options=()
 for ((number = 0; ; number++)); do
   name="SPARK_JAVA_OPT_$number"
@@ -34,5 +34,5 @@ case "${1:-}" in
       --podName "$SPARK_EXECUTOR_POD_NAME"
     ;;
 esac
-# Spark leaves processes of Python behind that somebody has to wait for.
+# Spark leaves Python processes behind, which tini reaps.
 exec tini -s -- "$@"

@@ -1,11 +1,10 @@
-"""The main job, on real data: every flight that left New York in 2013, through a cluster, and proof of it.
+"""Streams every flight that left New York in 2013 through a cluster, and proves that all arrive unchanged.
 
-Three nodes in three processes; the topic has three replicas, of which two must have a record before it is
-acknowledged. In the middle of the stream the node that leads the busiest partition is killed with SIGKILL,
-and started again. One JSON record a flight, keyed by carrier. The producer and the consumer are
-confluent-kafka, unmodified. What each part does is told there: `demo_flights`, `demo_cluster`,
-`demo_access`, `demo_stream`, `demo_failure`, `demo_proof`; what Spark then makes of the flights, in
-`demo_pipeline` and `demo_chart`.
+The cluster has three nodes in three processes; the topic has three replicas, two of which must have a record
+before it is acknowledged. In the middle of the stream the node that leads the busiest partition is killed
+with SIGKILL, and started again. Each flight is a JSON record, keyed by carrier. The producer and the consumer
+are confluent-kafka, unmodified. The parts are `demo_flights`, `demo_cluster`, `demo_access`, `demo_stream`,
+`demo_failure` and `demo_proof`; `demo_pipeline` and `demo_chart` are about the Spark job over the flights.
 """
 
 import argparse
@@ -28,26 +27,28 @@ from rich.console import Console
 
 ROOT = Path(__file__).resolve().parent.parent
 
-LEAST_FLIGHTS = 1_000  # of fewer there is no middle in which something can happen
+LEAST_FLIGHTS = 1_000  # enough for a failure in the middle of the stream
 
 console = Console()
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__)
-    parser.add_argument("--flights", type=number_of_flights, default=FLIGHTS, help="only the first so many")
+    parser.add_argument(
+        "--flights", type=number_of_flights, default=FLIGHTS, metavar="N", help="use only the first N flights"
+    )
     parser.add_argument("--partitions", type=int, default=6)
     parser.add_argument("--compression", choices=["none", "gzip", "snappy", "lz4", "zstd"], default="lz4")
     parser.add_argument(
-        "--data", type=Path, default=ROOT / "demo-data", help="where the cluster keeps its data"
+        "--data", type=Path, default=ROOT / "demo-data", help="the directory of the cluster's data"
     )
-    parser.add_argument("--out", type=Path, default=ROOT / "ottla-demo", help="where the chart goes")
+    parser.add_argument("--out", type=Path, default=ROOT / "ottla-demo", help="the folder of the chart")
     parser.add_argument(
         "--secure", action="store_true", help="use TLS, logins and ACLs, as ottla cluster up --secure"
     )
     spark = parser.add_mutually_exclusive_group()
     spark.add_argument("--no-spark", action="store_true", help="leave out the Spark job")
-    spark.add_argument("--only-spark", action="store_true", help="only fill the topic, then the Spark job")
+    spark.add_argument("--only-spark", action="store_true", help="only fill the topic and run the Spark job")
     arguments = parser.parse_args()
     try:
         return run(arguments)
@@ -102,7 +103,7 @@ def run_in(data: Path, arguments: argparse.Namespace) -> int:
 def stream_and_prove(
     access: Access, data: Path, flights: list[tuple[str, bytes]], arguments: argparse.Namespace
 ) -> bool:
-    """The stream through the cluster while a node dies; whether what came out is what went in."""
+    """Stream the flights while a node is killed; return True if all that was sent was received, in order."""
     failure = make_failure(data, access, TOPIC)
     sent, received, seconds = stream(access, flights, arguments.compression, failure, console)
     committed = check_commits(access, arguments.partitions)
@@ -116,7 +117,10 @@ def stream_and_prove(
 
 
 def show_pipeline(access: Access, data: Path, arguments: argparse.Namespace) -> bool:
-    """The Spark job and its proof; whether its result is right. Without Spark, whether that is no matter."""
+    """Run the Spark job and check it; return True if its result is right.
+
+    Without Spark, return True unless only the Spark job was wanted.
+    """
     problem = demo_pipeline.missing()
     if problem:
         console.print(f"[yellow]The Spark job is left out:[/] {problem}")
@@ -135,18 +139,16 @@ def show_pipeline(access: Access, data: Path, arguments: argparse.Namespace) -> 
     title = f"New York 2013: delays of {departures:,} departures, counted by Spark exactly once"
     demo_chart.draw(outcome.found, names, title, out / "delays.png")
     demo_pipeline.show(outcome, console)
-    console.print(f"The chart lies in [bold]{shown(out / 'delays.png')}[/].")
+    console.print(f"The chart is in [bold]{shown(out / 'delays.png')}[/].")
     return outcome.is_same
 
 
 def show_files(data: Path, arguments: argparse.Namespace) -> None:
-    """Where the data are, and what can be done with them."""
+    """Print the place of the data, and commands to work with them."""
     cluster = shown(data / "cluster")
     logs = sorted((data / "cluster").rglob("*.log"))
     on_disk = sum(path.stat().st_size for path in logs)
-    console.print(
-        f"The data lies in [bold]{cluster}[/]: {on_disk / 1e6:.1f} MB of logs in Kafka's own format."
-    )
+    console.print(f"The data is in [bold]{cluster}[/]: {on_disk / 1e6:.1f} MB of logs in Kafka's own format.")
     ottla = shown(OTTLA)
     secure, config = "", ""
     if arguments.secure:
@@ -167,7 +169,7 @@ def show_files(data: Path, arguments: argparse.Namespace) -> None:
 
 
 def shown(path: Path) -> str:
-    """A path as short as it can be pasted from the checkout."""
+    """Return a path as text, relative to the checkout if it lies there."""
     return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 

@@ -1,4 +1,4 @@
-"""How the clients of the demo reach its cluster: openly, or over TLS with a login."""
+"""The settings by which clients of the demo connect to its cluster: plaintext, or TLS with a login."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from ottla.node.settings.secure_settings import SecureFiles, administrator_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """The settings of clients, by library."""
+    """The settings of clients, for each library."""
 
     bootstrap: str
     confluent: Mapping[str, str] = field(repr=False)
@@ -19,7 +19,7 @@ class Access:
 
 
 def access_to(bootstrap: str, keys: Path | None) -> Access:
-    """Return how clients reach a cluster, as its administrator if it was secured (`keys`: by what)."""
+    """Return the access to a cluster; of its administrator, if it has a folder of `keys`."""
     if keys is None:
         return Access(
             bootstrap=bootstrap,

@@ -1,4 +1,4 @@
-"""The pipeline's result to look at: mean delays by carrier and hour of the day, and by where flights go."""
+"""Charts of the pipeline's result: mean delays by carrier and hour, and by time zone of the destination."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NEW_YORK = "America/New_York"
-FEW = 30  # departures; fewer have no mean worth a cell
-# Minutes from which on a cell of the terminal has this colour, dark text on light ones.
+FEW = 30  # departures; fewer have no meaningful mean
+# The least minutes for a colour of a cell in the terminal, with dark text on light colours.
 COLOURS = (
     (30, "on #b10026"),
     (20, "on #e31a1c"),
@@ -34,7 +34,7 @@ ZONES = {
 
 
 def means(delays: "pd.DataFrame") -> "pd.DataFrame":
-    """Mean delay in minutes; a row a carrier, the latest first, a column an hour of the day in New York."""
+    """Return mean delays in minutes: a row for each carrier, the latest first, a column for each hour."""
     hours = delays.assign(hour=delays["window_start"].dt.tz_convert(NEW_YORK).dt.hour)
     sums = hours.groupby(["carrier", "hour"])[["count", "sum_dep_delay"]].sum()
     enough = sums[sums["count"] >= FEW]
@@ -43,14 +43,14 @@ def means(delays: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def totals(delays: "pd.DataFrame", by: str) -> "pd.DataFrame":
-    """Departures and mean delay, the greatest first."""
+    """Return departures and mean delay, the greatest delay first."""
     sums = delays.groupby(by)[["count", "sum_dep_delay"]].sum()
     sums["mean"] = sums["sum_dep_delay"] / sums["count"]
     return sums.sort_values("mean", ascending=False)
 
 
 def show(delays: "pd.DataFrame", names: dict[str, str], console: Console) -> None:
-    """The chart in the terminal: minutes in coloured cells."""
+    """Print the chart in the terminal, as minutes in coloured cells."""
     cells, all_day = means(delays), totals(delays, "carrier")
     table = Table(
         title="Mean delay at departure in minutes, by carrier and hour of the day",
@@ -86,7 +86,7 @@ def cell(value: float) -> Text:
 
 
 def draw(delays: "pd.DataFrame", names: dict[str, str], title: str, path: Path) -> None:
-    """The chart as a PNG."""
+    """Write the chart as a PNG."""
     import matplotlib
 
     matplotlib.use("Agg")

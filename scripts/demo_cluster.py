@@ -1,4 +1,4 @@
-"""The cluster of the demo: three nodes in three processes, and the topic with a replica in each."""
+"""The cluster of the demo: three nodes in three processes, and a topic with a replica on each."""
 
 import ctypes
 import fcntl
@@ -25,20 +25,20 @@ from ottla.node.cli.local_cluster import NodeHome
 OTTLA = Path(sys.executable).with_name("ottla")
 NODES = 3
 MIN_IN_SYNC = 2
-FIRST_PORT, LAST_PORT = 20_000, 30_000  # below the ports that the system gives to clients
+FIRST_PORT, LAST_PORT = 20_000, 30_000  # below the ephemeral ports
 START_TIMEOUT_S = 30
-MARKER = ".demo"  # in a directory that is ours; locked while a demo uses it
+MARKER = ".demo"  # in a directory of a demo; locked while a demo uses it
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
-# What librdkafka says of a node that was killed is no news here; it would go through the progress bars.
+# librdkafka's log lines about a killed node are expected, and would break the progress bars.
 QUIET = {"log_level": 2}
 
 
 @contextmanager
 def own_directory(data: Path) -> Iterator[None]:
-    """Have `data` for this demo alone, without what an earlier one left; nothing of another program goes.
+    """Lock `data` for this demo, and delete what an earlier demo left there, but nothing of other programs.
 
-    DemoError while another demo is at work there, or nodes run there, be it those that somebody serves again.
+    DemoError while another demo works there, or nodes run there, such as those that a user has started again.
     """
     if data.exists() and any(data.iterdir()) and not (data / MARKER).exists():
         raise DemoError(f"{data} is not empty and not from a demo; name another directory with --data.")
@@ -64,7 +64,7 @@ def own_directory(data: Path) -> Iterator[None]:
 
 
 def running_nodes(data: Path) -> list[int]:
-    """The processes of the nodes that run on these data."""
+    """Return the process ids of the nodes that run on this directory."""
     homes = [
         NodeHome(node_id=int(path.name.removeprefix("node-")), directory=path)
         for path in (data / "cluster").glob("node-*")
@@ -73,18 +73,18 @@ def running_nodes(data: Path) -> list[int]:
 
 
 def end_with_parent() -> None:
-    """In the child: a demo that is killed, and can stop nothing any more, has its cluster stopped too."""
+    """Let the kernel stop this child process when the demo is killed, as a killed demo cannot stop it."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def start_cluster(data: Path, *, is_secure: bool) -> "tuple[subprocess.Popen[str], Access]":
-    """Start it, open or secured; return its process, and how clients reach it."""
-    # The only member of the group need not wait for others: Kafka's own quickstart sets this too.
+    """Start the cluster, open or secured; return its process, and the access for clients."""
+    # The only member of the group need not wait for others; Kafka's own quickstart sets this too.
     override = "group.initial.rebalance.delay.ms=0"
     options = ["--nodes", str(NODES), "--base-port", str(free_ports(4 * NODES)), "--data", data / "cluster"]
     command = [OTTLA, "cluster", "up", *(["--secure"] * is_secure), *options, "--override", override]
     log_file = (data / "cluster.log").open("w")
-    # A session of its own: Ctrl-C reaches the demo alone, which then stops the cluster.
+    # In a session of its own, so that Ctrl-C reaches only the demo, which then stops the cluster.
     cluster = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -101,7 +101,7 @@ def start_cluster(data: Path, *, is_secure: bool) -> "tuple[subprocess.Popen[str
             if line.startswith("READY "):
                 bootstrap = line.split("bootstrap=")[1].split()[0]
                 return cluster, access_to(bootstrap, data / "cluster" / "secure" if is_secure else None)
-    except BaseException:  # somebody asked the demo to stop
+    except BaseException:  # the demo was stopped
         stop_cluster(cluster)
         raise
     finally:
@@ -111,7 +111,7 @@ def start_cluster(data: Path, *, is_secure: bool) -> "tuple[subprocess.Popen[str
 
 
 def stop_cluster(cluster: "subprocess.Popen[str]") -> int:
-    """Stop it as Kubernetes would; returns its exit code."""
+    """Stop the cluster by SIGTERM, as Kubernetes does; return its exit code."""
     cluster.send_signal(signal.SIGTERM)
     try:
         return cluster.wait(PATIENCE_S)
@@ -121,7 +121,7 @@ def stop_cluster(cluster: "subprocess.Popen[str]") -> int:
 
 
 def free_ports(count: int) -> int:
-    """The first of so many ports in a row that nobody has."""
+    """Return the first of `count` consecutive free ports."""
     for base in range(FIRST_PORT + os.getpid() % 500 * 16, LAST_PORT, count):
         if all(is_free(base + index) for index in range(count)):
             return base

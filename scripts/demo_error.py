@@ -1,5 +1,5 @@
-"""What stops the demo."""
+"""The error that stops the demo."""
 
 
 class DemoError(Exception):
-    """Why the demo cannot go on, in a sentence."""
+    """The reason why the demo cannot go on, in a sentence."""

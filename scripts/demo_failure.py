@@ -1,7 +1,7 @@
 """The failure in the demo: a node is killed in the middle of the stream, and started again.
 
-What is measured is what a user feels: the longest time between two acknowledgements of a partition, as the
-producer's own delivery reports tell, of those times that did not end before the kill.
+The measurement is what a user notices: the longest time between two acknowledgements of a partition that
+ended after the kill, by the producer's own delivery reports.
 """
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 from demo_access import Access
 
-KILL_AT = 1 / 3  # of all flights acknowledged
+KILL_AT = 1 / 3  # of all flights are acknowledged
 DEAD_FOR_S = 1.5
 ADMIN_TIMEOUT_S = 10
 IN_SYNC_TIMEOUT_S = 60
@@ -24,7 +24,7 @@ IN_SYNC_TIMEOUT_S = 60
 
 @dataclass(slots=True)
 class Acknowledgements:
-    """When each partition acknowledged something last, and its longest wait since the kill, in seconds."""
+    """The last acknowledgement of each partition, and its longest wait since the kill, in seconds."""
 
     killed_at_s: float | None = None
     count: int = 0
@@ -44,7 +44,7 @@ class Acknowledgements:
 
     @property
     def busiest(self) -> int:
-        """The partition that acknowledged most."""
+        """The partition with the most acknowledgements."""
         return max(list(self._counts), key=self._counts.__getitem__)
 
     @property
@@ -53,15 +53,15 @@ class Acknowledgements:
 
 
 class Failure:
-    """Kills the node that leads the busiest partition, and starts it again a moment later; in a thread."""
+    """A thread that kills the node which leads a partition, and starts it again a moment later."""
 
     def __init__(self, cluster: Path, start_node: Sequence[str | Path], access: Access, topic: str) -> None:
-        """`cluster`: the directory of `ottla cluster up`; `start_node`: the command for it and an id."""
+        """`cluster` is the directory of `ottla cluster up`, `start_node` the command that starts one node."""
         self.acknowledgements = Acknowledgements()
         self.victim = -1
         self.leaders_before: Mapping[int, int] = {}
-        self.started_again_s = 0.0  # how long the node took to serve again
-        self.in_sync_s = 0.0  # from there until every replica of the topic was in sync again
+        self.started_again_s = 0.0  # that the node took until it served again
+        self.in_sync_s = 0.0  # that every replica of the topic took until it was in sync again
         self.problem = ""
         self._cluster = cluster
         self._start_node = start_node
@@ -71,13 +71,13 @@ class Failure:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def strike(self, partition: int | None = None) -> None:
-        """Do it now, beside whatever else goes on, to the leader of that partition (else: of the busiest)."""
+        """Kill the leader of `partition`, or of the busiest one, in the background; only once."""
         if self._thread.ident is None:
             self._partition = partition
             self._thread.start()
 
     def wait(self) -> None:
-        """Until the node serves again."""
+        """Wait until the node serves again."""
         if self._thread.ident is not None:
             self._thread.join()
 
@@ -96,16 +96,16 @@ class Failure:
             self.started_again_s = time.monotonic() - begun_s
             if done.returncode:
                 self.problem = f"node {self.victim} did not start again: {done.stderr.strip()}"
-        except Exception as error:  # told where the demo ends, not in this thread
+        except Exception as error:  # reported at the end of the demo, not in this thread
             self.problem = f"the leader could not be killed and started again: {error}"
 
     def leaders(self) -> dict[int, int]:
-        """The leader of each partition."""
+        """Return the leader of each partition."""
         partitions = self._admin.list_topics(self._topic, ADMIN_TIMEOUT_S).topics[self._topic].partitions
         return {index: partition.leader for index, partition in partitions.items()}
 
     def wait_until_in_sync(self) -> None:
-        """Until every replica has everything again, the one that was killed among them."""
+        """Wait until every replica is in sync again, including those of the killed node."""
         begun_s = time.monotonic()
         while time.monotonic() - begun_s < IN_SYNC_TIMEOUT_S:
             partitions = self._admin.list_topics(self._topic, ADMIN_TIMEOUT_S).topics[self._topic].partitions

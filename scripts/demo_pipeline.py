@@ -1,11 +1,11 @@
 """The pipeline in the demo: a Spark job over the flights, exactly once, and proof of it.
 
-The job reads the topic `flights` batch by batch, joins each flight with the topic `airports` as a table, and
-keeps departures and delays by carrier, hour and time zone of the destination; whatever changed in a batch
-goes into the compacted topic `delays`, in transactions that make each batch one. In the middle the node that
-leads the first partition of `delays` is killed with SIGKILL. Then an unmodified client reads the topic,
-read_committed: the latest record of each key is to be what pandas makes of the package's files, and no count
-may be there twice. Nothing of pandas' side went through the cluster.
+The job reads the topic `flights` in micro-batches, joins each flight with the topic `airports` as a table,
+and counts departures and delays by carrier, hour and time zone of the destination. The rows that a
+micro-batch changes are written to the compacted topic `delays` in one transaction. In the middle the node
+that leads the first partition of `delays` is killed with SIGKILL. Then an unmodified client reads the topic,
+read_committed: the latest record of each key must be what pandas computes from the package's files, and no
+count may be repeated. The input of pandas does not go through the cluster.
 """
 
 import csv
@@ -39,7 +39,7 @@ ROWS_IN_BATCH = 50_000
 LEAST_BATCHES = 4
 KILL_AFTER_BATCHES = 2
 TIMEOUT_S = 60
-STALL_TIMEOUT_S = 300  # without one more batch the demo gives up
+STALL_TIMEOUT_S = 300  # after which the demo gives up without a further batch
 KEY = ["carrier", "dest_tzone", "window_start"]
 SPARK = {
     "spark.ui.enabled": "false",
@@ -47,19 +47,19 @@ SPARK = {
     "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
-    # The job is over before the better compiler is worth its time, and no core is there for a collector.
+    # The job is too short for the optimising compiler, and there is no spare core for a parallel collector.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came out, what pandas makes of the same, and how it went."""
+    """The result of the job, the result of pandas, and figures of the run."""
 
-    found: "pd.DataFrame"  # KEY, count, sum_dep_delay: the latest of each key
+    found: "pd.DataFrame"  # KEY, count, sum_dep_delay: the latest record of each key
     expected: "pd.DataFrame"
     records: int
-    repeated: int  # records that do not tell more than the one before of their key
+    repeated: int  # records whose count is not above that of the record before with the same key
     batches: int
     flights: int
     seconds: float
@@ -71,7 +71,7 @@ class Outcome:
 
 
 def missing() -> str:
-    """Why there can be no Spark here, in a sentence; nothing if there can."""
+    """Return the reason why Spark cannot run here, in a sentence; empty if it can."""
     try:
         import matplotlib  # noqa: F401
         import pyspark  # noqa: F401
@@ -94,8 +94,9 @@ def run(
     make_failure: Callable[[str], Failure],
     console: Console,
 ) -> Outcome:
-    """The job over all flights in the cluster: the first `count` of the package's files, which lie in
-    `source`; `folder` has its progress.
+    """Run the job over all flights in the cluster, and compute its expected result.
+
+    The flights are the first `count` of the package's files in `source`; `folder` gets the checkpoint.
     """
     load_tables(access, source)
     flights = count_of(access, FLIGHTS)
@@ -104,7 +105,7 @@ def run(
         with console.status("Starting Spark"):
             begun_s = time.monotonic()
             spark = start(folder)
-        console.print(f"Spark {spark.version} was there after {time.monotonic() - begun_s:.1f} s.")
+        console.print(f"Spark {spark.version} started in {time.monotonic() - begun_s:.1f} s.")
         try:
             begun_s = time.monotonic()
             query = start_query(spark, access, folder, rows_in_batch(flights), failure)
@@ -117,7 +118,7 @@ def run(
         raise DemoError(failure.problem)
     if failure.victim < 0:
         raise DemoError("the job was over before a node could be killed")
-    with console.status("Reading the result, and asking pandas"):
+    with console.status("Reading the result, and computing it with pandas"):
         found, records, repeated = read_result(access)
         expected = ask_pandas(source, count)
     return Outcome(
@@ -132,11 +133,11 @@ def run(
     )
 
 
-# ---- before ----------------------------------------------------------------------------------------
+# ---- preparation -----------------------------------------------------------------------------------
 
 
 def load_tables(access: Access, source: Path) -> None:
-    """The airports as a table, the weather as a stream (for `examples/flights`), and the result's topic."""
+    """Create and fill the topics `airports` and `weather` (for `examples/flights`); create the result's."""
     compacted = {"cleanup.policy": "compact", "min.insync.replicas": "2"}
     topics = [
         NewTopic("airports", 1, 3, config=compacted),
@@ -161,7 +162,7 @@ def load_tables(access: Access, source: Path) -> None:
 
 
 def count_of(access: Access, topic: str) -> int:
-    """How many records a topic has."""
+    """Return the number of records of a topic."""
     reader = Consumer({**access.confluent, "group.id": "demo-reader", **QUIET})
     partitions = reader.list_topics(topic, TIMEOUT_S).topics[topic].partitions
     ends = [reader.get_watermark_offsets(TopicPartition(topic, index), TIMEOUT_S) for index in partitions]
@@ -177,7 +178,7 @@ def value_of(text: str, is_number: bool) -> str | float | None:
 
 @contextmanager
 def quiet_stderr(log: Path) -> Iterator[None]:
-    """What Spark's processes say goes into a file: it would go through the progress bar."""
+    """Redirect stderr to a file, as the output of Spark's processes would break the progress bar."""
     sys.stderr.flush()
     before = os.dup(2)
     with log.open("ab") as file:
@@ -201,14 +202,14 @@ def start(folder: Path) -> "SparkSession":
 
 
 def rows_in_batch(flights: int) -> int:
-    """As many as make some batches before the kill and some after it."""
+    """Return a batch size that gives a few batches before the kill and a few after it."""
     return min(ROWS_IN_BATCH, flights // LEAST_BATCHES)
 
 
 def start_query(
     spark: "SparkSession", access: Access, folder: Path, rows_in_batch: int, failure: Failure
 ) -> "StreamingQuery":
-    """The job; in the midst of one of its batches the failure strikes."""
+    """Start the job, which triggers the failure in the middle of one of its batches."""
     from ottla.pipeline.query import AvailableNow, QuerySettings
     from ottla.pipeline.streams import table
     from ottla.pipeline.streams.flights import delays_by_hour
@@ -227,7 +228,7 @@ def start_query(
     )
 
     def write(batch: "DataFrame", batch_id: int) -> None:
-        if batch_id == KILL_AFTER_BATCHES:  # they are counted from 0
+        if batch_id == KILL_AFTER_BATCHES:  # the first has id 0
             failure.strike(0)
         batch.write.format("ottla").mode("append").options(**cluster, **sink).save()
 
@@ -238,7 +239,7 @@ def start_query(
 
 
 def follow(query: "StreamingQuery", flights: int, console: Console) -> int:
-    """Show how far it is until it has all flights; how many batches it took."""
+    """Show the progress of the query until it ends; return the number of its batches."""
     seen: dict[int, int] = {}  # rows by batch
     columns = (TextColumn("{task.description:>9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as progress:
@@ -253,7 +254,7 @@ def follow(query: "StreamingQuery", flights: int, console: Console) -> int:
             progress.update(task, completed=sum(seen.values()))
             if time.monotonic() - last_s > STALL_TIMEOUT_S:
                 query.stop()
-                raise DemoError(f"Spark made no batch for {STALL_TIMEOUT_S} s")
+                raise DemoError(f"Spark finished no batch for {STALL_TIMEOUT_S} s")
         if query.exception() is not None:
             raise DemoError(f"the query failed: {query.exception()}")
         for one in query.recentProgress:
@@ -267,7 +268,7 @@ def follow(query: "StreamingQuery", flights: int, console: Console) -> int:
 
 
 def read_result(access: Access) -> "tuple[pd.DataFrame, int, int]":
-    """The latest record of each key, how many records there are, and how many are there again."""
+    """Return the latest record of each key, the number of records, and the number of repeated ones."""
     consumer = Consumer(
         {
             **access.confluent,
@@ -293,12 +294,12 @@ def read_result(access: Access) -> "tuple[pd.DataFrame, int, int]":
             else:
                 row = orjson.loads(message.value())
                 before = latest.get(message.key())
-                # Every batch adds departures to what it tells of.
+                # Every batch adds departures to each key that it writes.
                 repeated += before is not None and row["count"] <= before["count"]
                 latest[message.key()] = row
                 records += 1
         if time.monotonic() - last_s > TIMEOUT_S:
-            raise DemoError(f"nothing came from {RESULT} for {TIMEOUT_S} s")
+            raise DemoError(f"no record of {RESULT} arrived for {TIMEOUT_S} s")
     consumer.close()
     return in_order(latest.values()), records, repeated
 
@@ -315,7 +316,7 @@ def in_order(rows: Any) -> "pd.DataFrame":
 
 
 def ask_pandas(source: Path, count: int) -> "pd.DataFrame":
-    """The same from the package's own files: of the first `count` flights, in the order of their days."""
+    """Compute the result with pandas from the package's own files, of the first `count` flights by day."""
     import pandas as pd
 
     flights = pd.read_csv(source / "flights.csv.zip").sort_values(["month", "day"], kind="stable")
@@ -330,7 +331,7 @@ def ask_pandas(source: Path, count: int) -> "pd.DataFrame":
 
 
 def carriers_of(source: Path) -> dict[str, str]:
-    """The names of the airlines."""
+    """Return the names of the airlines by their codes."""
     with (source / "airlines.csv").open(encoding="utf-8", newline="") as file:
         return {row["carrier"]: short_name(row["name"]) for row in csv.DictReader(file)}
 
@@ -343,7 +344,7 @@ def short_name(name: str) -> str:
 
 
 def show(outcome: Outcome, console: Console) -> None:
-    """What was proved, in sentences."""
+    """Print the comparison and the figures of the run."""
     failure = outcome.failure
     console.print(
         f"Spark took {outcome.flights:,} flights in {outcome.batches} batches and {outcome.seconds:.1f} s."

@@ -1,4 +1,4 @@
-"""The proof of the demo: what came out against what went in, what the failure cost, and how quick it was."""
+"""Tables of the demo: records received against records sent, the cost of the failure, and the throughput."""
 
 from collections.abc import Mapping
 
@@ -9,9 +9,9 @@ from rich.table import Table
 
 
 def show_proof(sent: Ledger, received: Ledger, committed: int, expected: int, console: Console) -> bool:
-    table = Table(title="What came out against what went in", title_justify="left")
+    table = Table(title="Records received against records sent", title_justify="left")
     table.add_column("carrier")
-    for heading in ("sent", "received", "chained checksum", "of what came out"):
+    for heading in ("sent", "received", "checksum sent", "checksum received"):
         table.add_column(heading, justify="right")
     table.add_column("same, in order")
     all_same = sent.counts.keys() == received.counts.keys()
@@ -50,7 +50,7 @@ def show_failure(failure: Failure, leaders: Mapping[int, int], console: Console)
         table.add_row(str(partition), f"{is_hit}{leader}", str(leaders[partition]), wait)
     table.add_section()
     lost_s = [wait for index, wait in waits_s.items() if failure.leaders_before[index] == failure.victim]
-    unavailable = f"unavailable for {max(lost_s):.2f} s" if lost_s else "all was taken before the kill"
+    unavailable = f"unavailable for {max(lost_s):.2f} s" if lost_s else "all was acknowledged before the kill"
     table.add_row("all", "", "", f"[bold]{unavailable}")
     console.print(table)
     console.print(
@@ -62,6 +62,6 @@ def show_failure(failure: Failure, leaders: Mapping[int, int], console: Console)
 def show_figures(sent: Ledger, seconds: float, console: Console) -> None:
     megabytes = sent.size_bytes / 1e6
     console.print(
-        f"{sent.total:,} flights, {megabytes:.1f} MB of JSON, in and out in {seconds:.1f} s:"
+        f"{sent.total:,} flights, {megabytes:.1f} MB of JSON, sent and received in {seconds:.1f} s:"
         f" [bold]{megabytes / seconds:.1f} MB/s[/], {sent.total / seconds:,.0f} records/s."
     )

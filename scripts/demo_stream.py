@@ -1,7 +1,7 @@
-"""The stream of the demo: all flights in and out at the same time, and what each side saw of them.
+"""The stream of the demo: a producer and a consumer of all flights at the same time, and a ledger of each.
 
-The producer is idempotent with acks=all, the consumer is one of a group. Both keep a chained digest per
-carrier, so equal digests mean the same records in the same order.
+The producer is idempotent with acks=all; the consumer is a member of a group. Both keep a chained digest for
+each carrier, so equal digests mean equal records in the same order.
 """
 
 import hashlib
@@ -19,11 +19,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 GROUP = "departure-board"
-STALL_TIMEOUT_S = 60  # without one more record the demo gives up
+STALL_TIMEOUT_S = 60  # after which the demo gives up without a further record
 
 
 class Ledger:
-    """What one side saw of each carrier: how many flights, how many bytes, and all of them chained."""
+    """The flights that one side has seen: counts and chained digests by carrier, and their bytes."""
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
@@ -44,7 +44,7 @@ class Ledger:
         return sum(self.counts.values())
 
 
-Show = Callable[[str, Ledger, int], None]  # a side, what it saw, how many records are done
+Show = Callable[[str, Ledger, int], None]  # "sent" or "received", its ledger, and completed records
 
 
 def stream(
@@ -54,7 +54,7 @@ def stream(
     failure: Failure,
     console: Console,
 ) -> tuple[Ledger, Ledger, float]:
-    """Send and receive at the same time, with a failure between; what each side saw, and the seconds."""
+    """Send and receive at the same time, with a failure; return both ledgers and the seconds."""
     sent, received = Ledger(), Ledger()
     problems: list[str] = []
     columns = (
@@ -81,14 +81,14 @@ def stream(
             consumer.join()
             seconds = time.monotonic() - started_s
         finally:
-            failure.wait()  # whoever stops the cluster stops the node too that it has just started again
+            failure.wait()  # so that stopping the cluster also stops the node that was started again
     if problems:
         raise DemoError("; ".join(problems[:3]))
     return sent, received, seconds
 
 
 def fill(access: Access, flights: list[tuple[str, bytes]], compression: str) -> None:
-    """Only send them."""
+    """Send the flights, without a consumer or a failure."""
     producer = Producer(producer_settings(access, compression))
     for carrier, flight in flights:
         while True:
@@ -165,10 +165,10 @@ def consume(access: Access, expected: int, received: Ledger, show: Show, problem
             "enable.auto.commit": False,
         }
     )
-    positions: dict[int, int] = {}  # what the ledger has, by partition
+    positions: dict[int, int] = {}  # behind the last record in the ledger, by partition
 
     def on_assign(_: Consumer, partitions: list[TopicPartition]) -> None:
-        # If the group's coordinator was killed, the group forms again: go on where the ledger ends.
+        # If the group's coordinator was killed, the member joins again, and continues where the ledger ends.
         for one in partitions:
             one.offset = positions.get(one.partition, OFFSET_STORED)
         consumer.assign(partitions)
@@ -188,7 +188,7 @@ def consume(access: Access, expected: int, received: Ledger, show: Show, problem
                 last_s = time.monotonic()
             show("received", received, count)
             if time.monotonic() - last_s > STALL_TIMEOUT_S:
-                problems.append(f"no flight came for {STALL_TIMEOUT_S} s, after {count}")
+                problems.append(f"no flight arrived for {STALL_TIMEOUT_S} s, after {count}")
         if count:
             consumer.commit(asynchronous=False)
     finally:
@@ -196,7 +196,7 @@ def consume(access: Access, expected: int, received: Ledger, show: Show, problem
 
 
 def check_commits(access: Access, partitions: int) -> int:
-    """The sum of what the group has committed, as the cluster says when asked by another client."""
+    """Return the sum of the group's committed offsets, fetched by another client."""
     reader = Consumer({**access.confluent, "group.id": GROUP, **QUIET})
     offsets = reader.committed([TopicPartition(TOPIC, index) for index in range(partitions)], START_TIMEOUT_S)
     reader.close()

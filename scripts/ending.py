@@ -1,4 +1,4 @@
-"""A script that is told to stop, or whose terminal is closed, takes what it has started with it."""
+"""Stops the processes that a script has started when a signal or a closed terminal stops the script."""
 
 import os
 import signal
@@ -18,9 +18,9 @@ PAUSE_S = 0.05
 
 @contextmanager
 def children_end_too() -> Iterator[None]:
-    """A signal that asks to stop becomes SystemExit with the shell's code for it; only the first counts.
+    """Turn the first signal to stop into SystemExit with the shell's code for it, and then stop all children.
 
-    What the caller's own `finally` did not stop is stopped then: processes may be started where none watches.
+    The caller's own `finally` blocks come first; a child may have been started that none of them knows.
     """
     code: int | None = None
 
@@ -38,7 +38,7 @@ def children_end_too() -> Iterator[None]:
     except BaseException:
         if code is None:
             raise
-        # Whatever it is: what a handler raises in the midst of a library in C may come out as another error.
+        # Any exception: one that a signal handler raises within a C library may come out as another error.
         raise SystemExit(code) from None
     finally:
         if code is not None:
@@ -46,9 +46,9 @@ def children_end_too() -> Iterator[None]:
 
 
 def end_children() -> None:
-    """SIGTERM to all, and SIGKILL to those that take too long."""
+    """Send SIGTERM to all child processes, and SIGKILL to those that still run after PATIENCE_S."""
     for pid in children():
-        send(pid, signal.SIGCONT)  # one that a fault has paused
+        send(pid, signal.SIGCONT)  # a fault may have paused it
         send(pid, signal.SIGTERM)
     deadline_s = time.monotonic() + PATIENCE_S
     while children() and time.monotonic() < deadline_s:
@@ -58,7 +58,7 @@ def end_children() -> None:
 
 
 def children() -> list[int]:
-    """The processes that this one has started and that still run."""
+    """Return the ids of the child processes that still run."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,6 +1,6 @@
-"""What `scripts/lock-image` does: resolve what a node needs, download each file, write down its hash.
+"""Resolves the packages of a node, downloads each file, and writes its hash (`scripts/lock-image`).
 
-pip takes a file of requirements with hashes only as a whole, so what is needed indirectly stands there, too.
+pip needs the hashes of all packages of a requirements file, so indirect dependencies are listed too.
 """
 
 import argparse
@@ -21,16 +21,16 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 SPARK_EXTRAS = ("spark",)
 SPARK_PYTHONS = ("3.12",)  # of k8s/spark.Dockerfile
 PROCESSORS = ("x86_64", "aarch64")
-# There are no wheels of these: they are built, without a compiler.
+# These have no wheels; they are built, which needs no compiler.
 SOURCES = ("pyspark", "pysyncobj")
 IMAGES = ("Dockerfile", "spark.Dockerfile")
-GLIBC_MINORS = range(17, 37)  # up to that of Debian 12
+GLIBC_MINORS = range(17, 37)  # up to glibc 2.36 of Debian 12
 HEAD = """\
-# What {image} is made of, each file by its hash, written by scripts/lock-image from pyproject{extras};
+# The packages of {image}, with the hash of each file; written by scripts/lock-image from pyproject{extras};
 # for Python {pythons} on Linux, {processors}.
 """
 BUILD_HEAD = """\
-# What builds the wheel of Ottla, by its hash. Written by scripts/lock-image.
+# The packages that build the wheel of Ottla, with their hashes. Written by scripts/lock-image.
 """
 
 
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def name_base(dockerfile: Path, base: str) -> None:
-    """Write the name of the base image, with its digest, into a Dockerfile."""
+    """Write the name and digest of the base image into a Dockerfile."""
     if not re.fullmatch(r"[a-z0-9./_-]+(:[A-Za-z0-9._-]+)?@sha256:[0-9a-f]{64}", base):
         raise SystemExit(f"lock-image: {base} is not NAME[:TAG]@sha256:DIGEST")
     text = re.sub(r"^ARG PYTHON=.*$", f"ARG PYTHON={base}", dockerfile.read_text(), flags=re.M)
@@ -63,7 +63,7 @@ def name_base(dockerfile: Path, base: str) -> None:
 def write_lock(
     project: dict[str, Any], name: str, image: str, extras: Sequence[str], pythons: Sequence[str]
 ) -> None:
-    """Write a file of requirements in k8s/ for Ottla with these extras."""
+    """Write a requirements file in k8s/ for Ottla with these extras."""
     own = project["project"]
     wanted = list(own["dependencies"])
     for extra in extras:
@@ -81,7 +81,7 @@ def write_lock(
 
 
 def write_bill(tools: str, requirements: str, name: str) -> None:
-    """Write a bill of materials (CycloneDX) of one lock file, as the library of that project makes it."""
+    """Write a bill of materials of one lock file, with CycloneDX's own library."""
     path = ROOT / "k8s" / name
     command = [sys.executable, "-m", "cyclonedx_py", "requirements", str(ROOT / "k8s" / requirements)]
     subprocess.run(
@@ -91,16 +91,16 @@ def write_bill(tools: str, requirements: str, name: str) -> None:
     )
     bill = json.loads(path.read_text())
     for tool in bill["metadata"]["tools"]["components"]:
-        del tool["externalReferences"]  # where it may be had
+        del tool["externalReferences"]  # download pages
     for component in bill["components"]:
         del component["description"]  # the line of the lock file
         for one in component["externalReferences"]:
-            one["url"] = component["purl"]  # an index that mirrors it has the same files
+            one["url"] = component["purl"]  # instead of the URL of an index, as mirrors have equal files
     path.write_text(json.dumps(bill, indent=1) + "\n")
 
 
 def locked(wanted: Sequence[str], pythons: Sequence[str]) -> str:
-    """Return lines of requirements: all that these need, with the hashes of the files that may be had."""
+    """Return requirement lines of `wanted` and all dependencies, with the hashes of all available files."""
     pins: dict[str, str] = {}
     hashes: dict[str, set[str]] = {}
 
@@ -115,7 +115,7 @@ def locked(wanted: Sequence[str], pythons: Sequence[str]) -> str:
     for python in pythons:
         for processor in PROCESSORS:
             with tempfile.TemporaryDirectory() as folder:
-                # The first finds the versions; the others take the same.
+                # The first download resolves the versions; the others use the same.
                 chosen = [f"{name}=={version}" for name, version in pins.items()] or wanted
                 download(chosen, python, processor, Path(folder), with_needs=not pins)
                 note(Path(folder))
@@ -146,7 +146,7 @@ def pip(command: str, *words: str) -> None:
 
 
 def identity(file_name: str) -> tuple[str, str]:
-    """Name and version of a wheel or a source archive."""
+    """Return name and version of a wheel or a source archive."""
     name, version, *_ = file_name.removesuffix(".tar.gz").split("-")
     return re.sub(r"[-_.]+", "-", name).lower(), version
 

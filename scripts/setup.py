@@ -1,7 +1,7 @@
-"""What `scripts/setup` does once it has found a Python: the virtual environment, and Debian's packages.
+"""Creates the virtual environment and installs Debian's packages, for `scripts/setup`.
 
-Everything goes into .venv of the checkout. A stamp in it remembers what was installed for which pyproject, so
-that later calls cost nothing. What only root can install is installed as root, and otherwise named.
+Everything goes into .venv of the checkout. A stamp in it records the installed pyproject.toml, so that later
+calls do nothing. Packages that need root are installed by root, and otherwise only named.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 EXTRAS = {"demo": "demo", "docs": "docs", "test": "dev"}
-# The program that a kind of use wants, and the package of Debian that has it. Tests skip without these.
+# Programs that a kind of use needs, and the Debian packages that have them. Tests skip without these.
 PROGRAMS = {
     "demo": {},
     "docs": {},
@@ -34,17 +34,17 @@ PROGRAMS = {
         "chromedriver": "chromium-driver",
     },
 }
-# Compiled with Ottla where that can be; without it all works, with less checked (logstore/record_walk.py).
+# Compiled with Ottla if possible; without it everything works, with fewer checks (logstore/record_walk.py).
 EXTENSION = ROOT / "logstore" / "_record_walk.c"
-# The oldest PySpark that is promised, beside the newest one, for a thorough run (pipeline/DESIGN.md, P105).
+# The oldest supported PySpark, installed beside the newest for a thorough run (pipeline/DESIGN.md, P105).
 EARLIER_PYSPARK = "4.2.1"
-# Built into .venv/bin where there is go; of one version, so that what it renders changes when we say so.
+# Built into .venv/bin if go is installed; pinned, so that the rendered manifests change only on purpose.
 GO_PROGRAMS = {"demo": {}, "docs": {}, "test": {"kustomize": "sigs.k8s.io/kustomize/kustomize/v5@v5.8.1"}}
-# Half of the time to build goes into what only pays off later; the tests' own programs are built so, too, and
-# find Go's libraries compiled (tests/compat/go/programs.py).
+# Without optimisation and debug information, which take half of the build time. The tests' own programs use
+# equal flags and so reuse Go's compiled libraries (tests/compat/go/programs.py).
 GO_FLAGS = f"{os.environ.get('GOFLAGS', '')} '-gcflags=all=-N -l' '-ldflags=-s -w'"
 QUICK_GO = {"CGO_ENABLED": "0", "GOFLAGS": GO_FLAGS.lstrip()}
-# Errors alone: what pip says of the packaging of PySpark is not for those who install Ottla.
+# Errors only: pip's warnings about the packaging of PySpark do not concern users of Ottla.
 PIP = (str(VENV / "bin" / "pip"), "install", "--quiet", "--quiet", "--disable-pip-version-check")
 
 
@@ -62,17 +62,17 @@ def main() -> int:
 
 
 def set_up(kind: str, *, is_forced: bool) -> bool:
-    """Whether all is there that this kind of use needs."""
+    """Install all that this kind of use needs; return True if it is installed."""
     stamp = VENV / f".installed-{kind}"
     wanted = fingerprint()
-    # What the tests need has all that the other kinds need (`dev` of pyproject.toml).
+    # The packages of the tests include those of the other kinds (`dev` of pyproject.toml).
     enough = (stamp, VENV / ".installed-test")
     if not is_forced and any(one.exists() and one.read_text() == wanted for one in enough):
         return True
     if not make_venv():
         return False
     install_compiler()
-    # Side by side: one waits for the network while another compiles or writes to the disk.
+    # In parallel: one waits for the network while another compiles or writes to the disk.
     with ThreadPoolExecutor() as threads:
         ends = [threads.submit(one, kind) for one in (install_programs, install_go_programs)]
         is_installed = install(kind)
@@ -85,7 +85,7 @@ def set_up(kind: str, *, is_forced: bool) -> bool:
 
 
 def fingerprint() -> str:
-    """Changes whenever there may be something else to install."""
+    """Return a hash that changes whenever something else may have to be installed."""
     files = (ROOT / "pyproject.toml", ROOT / "setup.py", EXTENSION, Path(__file__))
     content = b"".join(file.read_bytes() for file in files) + sys.version.encode()
     return hashlib.sha256(content + str(ROOT).encode()).hexdigest()
@@ -94,13 +94,11 @@ def fingerprint() -> str:
 def make_venv() -> bool:
     if (VENV / "bin" / "python").exists() and (VENV / "bin" / "pip").exists():
         return True
-    say("making .venv")
+    say("creating .venv")
     if not has_module("ensurepip"):
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         if not apt_install([f"python{version}-venv"]):
-            complain(
-                f"this Python cannot make virtual environments; as root: apt-get install python{version}-venv"
-            )
+            complain(f"this Python has no ensurepip; as root: apt-get install python{version}-venv")
             return False
     made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=False)
     return made.returncode == 0
@@ -114,32 +112,32 @@ def has_module(name: str) -> bool:
 
 
 def install(kind: str) -> bool:
-    say(f"installing Ottla and what the {kind} needs into .venv (a minute or two)")
-    # Notes that builds left in src until 0.1: they would pass for an installed Ottla, of that time.
+    say(f"installing Ottla and the packages of {kind} into .venv (a minute or two)")
+    # Builds until 0.1 left this in src; it would count as an installed Ottla of that time.
     shutil.rmtree(ROOT / "src" / "ottla.egg-info", ignore_errors=True)
     if kind != "test":
         return end_install(kind, PIP)
-    pip = (*PIP, "--no-compile")  # of 9,000 modules the tests load a tenth, and keep what they compile
+    pip = (*PIP, "--no-compile")  # the tests load a tenth of 9,000 modules, and keep these compiled
     begin_install(pip)
     with compile_tests():
         return end_install(kind, pip)
 
 
 def end_install(kind: str, pip: Sequence[str]) -> bool:
-    """All that is not there yet, and Ottla itself."""
-    # By its path, not by setuptools' finder: Spark lists the modules of each path to find formats.
+    """Install all packages that are missing, and Ottla itself; return True if that worked."""
+    # By its path, not by setuptools' finder, because Spark lists the modules of each path to find formats.
     mode = ["--config-settings", "editable_mode=compat"]
     if subprocess.run([*pip, *mode, "--editable", f"{ROOT}[{EXTRAS[kind]}]"], check=False).returncode == 0:
         return True
-    complain("pip could not install the packages; its message stands above. Is the network there?")
+    complain("pip could not install the packages; see its message above, and check the network")
     return False
 
 
 def begin_install(pip: Sequence[str]) -> None:
-    """Most of what pip would install, in a quarter of its time; what fails here or is not found pip installs.
+    """Install most packages with uv, in a quarter of pip's time; pip installs later whatever fails here.
 
-    The pip of Python 3.11 takes a minute to read the lists of a hundred packages' files, which uv does in
-    seconds. But PySpark is pip's: uv would make a wheel of it first, which takes half a minute.
+    The pip of Python 3.11 takes a minute to read the file lists of a hundred packages, which uv does in
+    seconds. PySpark is left to pip, because uv would build a wheel of it first, which takes half a minute.
     """
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     pyspark = next(one for one in extras["spark"] if one.startswith("pyspark"))
@@ -147,19 +145,19 @@ def begin_install(pip: Sequence[str]) -> None:
         for one in (["uv"], ["--no-deps", pyspark]):
             threads.submit(subprocess.run, [*pip, *one], check=False)
     uv = [str(VENV / "bin" / "uv"), "pip", "install", "--quiet", "--python", str(VENV / "bin" / "python")]
-    with contextlib.suppress(OSError):  # where there is no uv
+    with contextlib.suppress(OSError):  # uv is not installed
         wanted_by_tests = ["--requirement", str(ROOT / "pyproject.toml"), "--extra", EXTRAS["test"]]
         subprocess.run([*uv, *wanted_by_tests], stderr=subprocess.DEVNULL, check=False)
 
 
 def compile_tests() -> subprocess.Popen[bytes]:
-    """The tests and what they load, once: their processes begin together, and each would compile it all."""
+    """Compile the tests and the modules that they load once, as each of their processes would compile all."""
     command = [str(VENV / "bin" / "python"), "-m", "pytest", "--collect-only", "-q", "tests"]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def install_compiler() -> None:
-    """Install a C compiler and Python's headers where they are missing and can be installed."""
+    """Install a C compiler and Python's headers if they are missing and can be installed."""
     packages = []
     if shutil.which("cc") is None:
         packages += ["gcc", "libc6-dev"]
@@ -170,12 +168,12 @@ def install_compiler() -> None:
 
 
 def has_headers() -> bool:
-    """Return whether the headers of this Python are there."""
+    """Return True if the headers of this Python are installed."""
     return Path(sysconfig.get_paths()["include"], "Python.h").exists()
 
 
 def tell_what_was_not_compiled() -> None:
-    """In one line, where records are checked in Python."""
+    """Print a line with the reason if the extension was not compiled."""
     command = [str(VENV / "bin" / "python"), "-c", "import ottla.logstore._record_walk"]
     if subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0:
         return
@@ -184,9 +182,9 @@ def tell_what_was_not_compiled() -> None:
         for name, is_there in (("a C compiler", shutil.which("cc") is not None), ("Python.h", has_headers()))
         if not is_there
     ]
-    reason = f"there is no {' and no '.join(missing)}" if missing else "the compiler refused it"
+    reason = f"there is no {' and no '.join(missing)}" if missing else "the compiler failed"
     complain(
-        f"{EXTENSION.relative_to(ROOT)} was not compiled, for {reason}: less is checked of records, in Python"
+        f"{EXTENSION.relative_to(ROOT)} was not compiled, as {reason}: records are checked less, in Python"
     )
 
 
@@ -203,7 +201,7 @@ def install_programs(kind: str) -> None:
 def install_go_programs(kind: str) -> None:
     for program, module in GO_PROGRAMS[kind].items():
         if shutil.which("go") is None:
-            complain(f"{program} is not built, for go is not installed: tests that need it will be skipped")
+            complain(f"{program} is not built, as go is not installed: tests that need it will be skipped")
             continue
         say(f"building {program} (a minute or two, the first time)")
         environment = {**os.environ, **QUICK_GO, "GOBIN": str(VENV / "bin")}
@@ -212,19 +210,19 @@ def install_go_programs(kind: str) -> None:
 
 
 def install_earlier_pyspark(*, is_forced: bool) -> None:
-    """Into a folder of its own, which tests put first on the path; all that it needs is in .venv."""
+    """Install it into a folder that tests put first on the path; its dependencies are in .venv."""
     folder = VENV / "pyspark-4.2"
     # pip leaves a .dist-info, or an .egg-info where it had no `wheel` to build with.
     if any(folder.glob(f"pyspark-{EARLIER_PYSPARK}*-info")) and not is_forced:
         return
     say(f"installing PySpark {EARLIER_PYSPARK}, 450 MB, beside the newest one (a minute or two)")
-    # What is cut off on the way must not pass for it the next time.
+    # An interrupted installation must not count as complete the next time.
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     wanted = ["--no-deps", "--no-compile", "--target", str(partial), f"pyspark=={EARLIER_PYSPARK}"]
     if subprocess.run([*PIP, *wanted], check=False).returncode:
         shutil.rmtree(partial, ignore_errors=True)
-        left = "the one that is there stays" if folder.exists() else "the test that needs it will be skipped"
+        left = "the installed one is kept" if folder.exists() else "the test that needs it will be skipped"
         complain(f"PySpark {EARLIER_PYSPARK} could not be installed: {left}")
         return
     shutil.rmtree(folder, ignore_errors=True)
@@ -232,7 +230,7 @@ def install_earlier_pyspark(*, is_forced: bool) -> None:
 
 
 def apt_install(packages: list[str]) -> bool:
-    """Install packages of Debian; False where that cannot be done (not root, no apt, no network)."""
+    """Install Debian packages; return False if that is impossible (not root, no apt, no network)."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return False
     say(f"apt-get install {' '.join(packages)}")
@@ -248,7 +246,7 @@ def apt_install(packages: list[str]) -> bool:
 
 
 def say(text: str) -> None:
-    sys.stderr.write(f"scripts/setup: {text}\n")  # at once: others may speak beside it
+    sys.stderr.write(f"scripts/setup: {text}\n")  # one write, as others may write at the same time
 
 
 def complain(text: str) -> None:

@@ -1,15 +1,14 @@
-"""What all kinds of tests share: nodes as processes that do not outlive their test, and who runs which file.
+"""Fixtures and hooks of all kinds of tests: nodes that end with their test, and the distribution of files.
 
-With several processes each file is one process's own. Long files whose tests share nothing are shared out
-(`BY_TEST`), and those files that share what is dear are one's together:
-Spark's session costs many seconds and half a gigabyte, Apache Kafka and its tools a Java each, the console a
-browser, the REST API a cluster. Such long pieces begin first (`FIRST`), then the tests that wait more than
-they compute, beside those of the simulation, which never wait; the last are short files, which end at about
-the same time.
+With several worker processes, each file runs in one process. Long files whose tests share nothing are split
+(`BY_TEST`), and files that share an expensive fixture run in one process together: Spark's session costs many
+seconds and half a gigabyte, Apache Kafka and each of its tools a JVM, the console a browser, the REST API a
+cluster. Such long pieces start first (`FIRST`), then tests that wait more than they compute, beside those of
+the simulation, which never wait. Short files are last, so that all processes end at about the same time.
 
-What fails in a test of real processes is run once more, as Apache Kafka's own build does: two busy cores can
-make anybody late. The summary names such tests, and more than `MAX_RERUNS` of them fail the run. What is
-decided by seeds, bytes or a judge of histories gets no second chance.
+A failed test of real processes is run once more, as in Apache Kafka's own build, because two busy cores can
+delay any process. The summary names such tests, and more than `MAX_RERUNS` of them fail the run. Tests that
+depend on seeds, on bytes or on the check of a history are not repeated.
 """
 
 import gc
@@ -27,7 +26,7 @@ from tests import thorough
 from tests.compat.servers import Server, StartNode, start_ottla
 
 OF_ONE_PROCESS = {
-    # They share no session with the other tests.
+    # These share no Spark session with the other tests.
     "tests/pipeline/spark/applications/": "applications of Spark",
     "tests/pipeline/spark/": "Spark",
     "tests/compat/java/": "Apache Kafka",
@@ -36,8 +35,8 @@ OF_ONE_PROCESS = {
     "tests/console/": "console",
     "tests/integration/rest/": "REST",
 }
-# Files whose tests share nothing, or nothing beyond their function: these are shared out one by one. As one
-# piece such a file takes minutes, and a run may wait for it when all others have ended.
+# Files whose tests share nothing, or nothing outside of their function: each test is a piece of its own. As
+# one piece such a file takes minutes, and a run may have to wait for it at its end.
 BY_TEST = (
     "tests/integration/test_demo.py",
     "tests/integration/test_pages.py",
@@ -46,10 +45,10 @@ BY_TEST = (
 BY_FUNCTION = ("tests/integration/test_attacks.py",)
 FIRST = (
     *OF_ONE_PROCESS,
-    # Minutes of attacks on the same nodes, which mostly wait.
+    # Minutes of attacks on shared nodes, mostly waiting.
     *BY_FUNCTION,
     "tests/compat/",
-    # The simulation computes while tests of real processes wait: of each some at a time.
+    # The simulation computes while tests of real processes wait, so parts of both alternate.
     "tests/chaos/",
     "tests/simulation/test_mutants.py",
     "tests/k8s/",
@@ -59,24 +58,24 @@ FIRST = (
     "tests/integration/",
     "tests/simulation/",
 )
-# Fixtures of the plugin, which is everybody's.
+# Folders of fixtures that a plugin defines, which have none.
 FOLDER_OF = {"ottla_cluster": "tests/pipeline"}
 RUN_ONCE_MORE = tuple(f"tests/{kind}/" for kind in ("compat", "console", "integration", "pipeline"))
 MAX_RERUNS = 5  # of some 2,000 tests with real processes
 
-# Hundreds of nodes, commands and workers start in a run. Where the environment forbids to keep what was
-# compiled, as in many a container, each compiles some 280 modules anew, which is half of its start.
+# Hundreds of nodes, commands and workers start in a run. If the environment forbids writing bytecode, as in
+# many containers, each compiles some 280 modules again, which is half of its start.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Under nohup a hangup is ignored, and so by all that is started. A handler is not passed on.
+# Under nohup SIGHUP is ignored, and child processes inherit that. They do not inherit a handler.
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
-# So is an interrupt in the background of a script, which commands are to end by.
+# SIGINT is ignored likewise in the background of a script, but tests end commands by it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Whether an example takes longer than 200 ms says how busy the machine is, not whether it is right.
+# An example that takes longer than 200 ms shows a busy machine, not an error.
 QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ottla", QUICK)
 settings.register_profile("thorough", QUICK, max_examples=2_000)  # with --hypothesis-profile=thorough
@@ -84,19 +83,19 @@ settings.load_profile("ottla")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(thorough.OPTION, action="store_true", help="what is marked thorough, too")
+    parser.addoption(thorough.OPTION, action="store_true", help="also run the tests that are marked thorough")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Nobody is to think that all has run."""
+    """Say that a run without --thorough has left tests out."""
     if not config.getoption(thorough.OPTION):
         terminalreporter.write_line(
-            f"without the tests that are marked thorough: scripts/test {thorough.OPTION} runs them, too"
+            f"without the tests that are marked thorough; scripts/test {thorough.OPTION} runs them too"
         )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Those of `FIRST` in its order, then all others in theirs."""
+    """Sort tests by `FIRST`; the others follow in their own order."""
     thorough.deselect(config, items)
     items.sort(key=lambda item: rank(item.nodeid))
     for item in items:
@@ -105,19 +104,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What was imported and collected lives as long as this process: no collector walks through it again."""
+    """Exclude imported and collected objects from garbage collection; they exist until the process ends."""
     gc.freeze()
 
 
 class SharedFixtures:
-    """What the tests of a folder share ends when this process leaves the folder.
+    """Ends the session fixtures of a folder when this process leaves the folder.
 
-    A node that rests takes a hundredth of a core, a cluster, a browser or a Java more, and there would be
-    dozens in the end. A plugin, as pytest tells of fixtures of a session to no conftest.py below its root.
+    An idle node takes a hundredth of a core, a cluster, a browser or a JVM more, and there would be dozens at
+    the end. This is a plugin, because pytest passes session fixtures to no conftest.py below its root.
     """
 
     def __init__(self) -> None:
-        self._begun: list[tuple[str, Callable[[], None]]] = []  # of which folder, and how they end
+        self._begun: list[tuple[str, Callable[[], None]]] = []  # the folder and the finalizer of each
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_fixture_setup(
@@ -137,7 +136,7 @@ class SharedFixtures:
             if item.nodeid.startswith(one[0]) and not nextitem.nodeid.startswith(one[0])
         ]
         self._begun = [one for one in self._begun if one not in left]
-        with ExitStack() as ends:  # what began last first, and all of them, should one fail to end
+        with ExitStack() as ends:  # in reverse order, and all of them even if one fails
             for _, finish in left:
                 ends.callback(finish)
 
@@ -147,7 +146,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def rank(nodeid: str) -> int:
-    """Which of `FIRST` a test is of."""
+    """Return the index of a test in `FIRST`, or its length for other tests."""
     return next((number for number, one in enumerate(FIRST) if nodeid.startswith(one)), len(FIRST))
 
 
@@ -156,7 +155,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     reruns = reporter.stats.get("rerun", []) if reporter is not None else []
     if len(reruns) > MAX_RERUNS and session.exitstatus == pytest.ExitCode.OK:
-        reporter.write_line(f"{len(reruns)} tests passed only when they were run once more.", red=True)
+        reporter.write_line(f"{len(reruns)} tests passed only in their second run.", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -174,7 +173,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
 
 
 def piece_of(nodeid: str) -> str | None:
-    """What a test is run with by one process; None: the tests of its file."""
+    """Return the name of the piece that a test belongs to; None for that of its file."""
     if nodeid.startswith(BY_TEST):
         return nodeid
     if nodeid.startswith(BY_FUNCTION):
@@ -184,13 +183,13 @@ def piece_of(nodeid: str) -> str | None:
 
 @pytest.fixture
 def is_thorough(request: pytest.FixtureRequest) -> bool:
-    """Whether there is time for more examples."""
+    """Return True in a thorough run, which has time for more examples."""
     return bool(request.config.getoption(thorough.OPTION))
 
 
 @pytest.fixture
 def start_node() -> Iterator[StartNode]:
-    """Starts nodes; whatever the test leaves running is killed."""
+    """Yield a function that starts nodes; kill those that still run after the test."""
     started: list[Server] = []
 
     def start(data: Path, *overrides: str, port: int = 0) -> Server:

@@ -1,14 +1,14 @@
-"""What a process of a test, or of the benchmarks, has used."""
+"""The CPU time of a process of a test or a benchmark."""
 
 import time
 
-# The kernel's CPUCLOCK_SCHED, as clock_getcpuclockid(3) makes an id of it and of a process: it counts
-# nanoseconds, /proc hundredths of a second.
+# The kernel's CPUCLOCK_SCHED, of which clock_getcpuclockid(3) forms an id with a process id. It counts
+# nanoseconds; /proc counts hundredths of a second.
 _SCHED_CLOCK = 2
 
 
 def cpu_seconds_of(pid: int) -> float:
-    """User and system time of a process so far, all threads; OSError if there is none of the id."""
-    if pid <= 0:  # to the kernel 0 is whoever asks
+    """Return user and system time of all threads of a process so far; OSError if there is no such process."""
+    if pid <= 0:  # 0 means the calling process to the kernel
         raise ProcessLookupError(pid)
     return time.clock_gettime((~pid << 3) | _SCHED_CLOCK)

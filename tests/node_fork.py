@@ -1,11 +1,10 @@
-"""`python -m ottla` by a fork of a process that has imported it, for the nodes and commands of the tests.
+"""Runs `python -m ottla` by forking a process that has imported it, for the nodes and commands of the tests.
 
-Each would first load the same modules, which takes longer than most of what it is started for. Here one
-process a test run has loaded them, and forks at every `popen`. What comes of it is a process like any other
-and a child of ours: with arguments, environment, directory and open files of its own, to be killed, paused
-and waited for. How nodes and commands begin by themselves is seen where a Python is started: in
-test_local_cluster.py and test_pages.py of tests/integration, in tests/chaos on hosts and disks of their own,
-in tests/k8s.
+Otherwise each would first import the same modules, which takes longer than most tests of it. One process of a
+test run imports them, and forks at every `popen`. The result is a child process of the test like any other,
+with arguments, environment, directory and open files of its own, which can be killed, paused and waited for.
+The start of a new Python is tested in test_local_cluster.py and test_pages.py of tests/integration, in
+tests/chaos on hosts and disks of their own, and in tests/k8s.
 """
 
 import atexit
@@ -27,27 +26,27 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-MAX_REQUEST_BYTES = 200_000  # arguments and environment; below what a socket takes at once
-# What a process says that it was started with lies in the room that its arguments took: here is enough of it.
+MAX_REQUEST_BYTES = 200_000  # of arguments and environment; a socket accepts more at once
+# A forked process writes its arguments over those of this process; this reserves enough space for them.
 ROOM_FOR_ARGUMENTS = "-" * 32_000
 NOT_OF_A_NODE = ("ottla.node.embedded", "ottla.node.embedded.network")
 PR_SET_CHILD_SUBREAPER = 36
 
 
 def popen(command: "Sequence[str | os.PathLike[str]]", **options: Any) -> "subprocess.Popen[Any]":
-    """As `subprocess.Popen`; `python -m ottla` comes of a fork, and any other command is started."""
+    """Start a command like `subprocess.Popen`; `python -m ottla` is forked, other commands are started."""
     words = [os.fspath(word) for word in command]
     return Forked(words, **options) if _is_ottla(words) else subprocess.Popen(words, **options)
 
 
 def _is_ottla(words: Sequence[str]) -> bool:
-    """Return whether the command is `python -m ottla`, with or without the current folder on its path."""
+    """Return True if the command is `python -m ottla`, with or without the current folder on its path."""
     begins = ([sys.executable, "-P", "-m", "ottla"], [sys.executable, "-m", "ottla"])
     return any(words[: len(begin)] == begin for begin in begins)
 
 
 class Forked(subprocess.Popen[Any]):
-    """A process of which all but its birth is subprocess's own."""
+    """A `Popen` that forks the process instead of starting it."""
 
     def _execute_child(
         self,
@@ -87,17 +86,17 @@ class Forked(subprocess.Popen[Any]):
         self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
 
 
-# ---- the side of the tests -----------------------------------------------------------------------
+# ---- in the process of the tests -----------------------------------------------------------------
 
 _one_at_a_time = threading.Lock()
 _parents: list[socket.socket] = []
 
 
 def _fork(request: dict[str, Any], files: list[int]) -> int:
-    """The process id of a new child of ours."""
+    """Return the process id of a new child process."""
     with _one_at_a_time:
         channel = _parents[0] if _parents else _start_parent()
-        # Whose parent ends goes to us as long as this holds, and the parent of the new process ends at once.
+        # The parent of the new process exits at once, so that we adopt the orphan and become its parent.
         _adopt_orphans(True)
         try:
             socket.send_fds(channel, [json.dumps(request).encode()], files)
@@ -117,7 +116,7 @@ def _start_parent() -> socket.socket:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
-            start_new_session=True,  # Ctrl-C is for the tests, which end what they have started
+            start_new_session=True,  # Ctrl-C must reach only the tests, which end their processes
         )
 
     def end() -> None:
@@ -138,14 +137,14 @@ def _adopt_orphans(wanted: bool) -> None:
 
 
 def main(channel: socket.socket) -> None:
-    """Fork as often as is asked; returns in each child, as what it is to be."""
+    """Fork for each request; returns in each child, set up as the requested process."""
     import ottla.node
 
     for found in pkgutil.walk_packages(ottla.node.__path__, "ottla.node."):
         if found.name not in NOT_OF_A_NODE:
             importlib.import_module(found.name)
     _load_what_commands_load()
-    gc.freeze()  # what is looked at is copied
+    gc.freeze()  # a collection would touch and so copy shared pages
     while True:
         request, files, _, _ = socket.recv_fds(channel, MAX_REQUEST_BYTES, 3)
         if not request:
@@ -165,7 +164,7 @@ def main(channel: socket.socket) -> None:
 
 
 def _load_what_commands_load() -> None:
-    """Libraries import on, too, when they are first used: a command that is not there has used them."""
+    """Run a command that fails, because libraries import further modules at their first use."""
     from ottla.node.cli.app import main
 
     sys.argv = ["ottla", "topic", "create", "--partitions", "1", "--replicas", "none"]
@@ -174,7 +173,7 @@ def _load_what_commands_load() -> None:
 
 
 def _become(request: dict[str, Any], files: list[int]) -> None:
-    """Be as if started so."""
+    """Take the files, session, directory, environment and arguments of the requested process."""
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
@@ -188,7 +187,7 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
 
 
 def _tell_arguments(words: list[str]) -> None:
-    """Have /proc/PID/cmdline say them, by which a node is known to be one."""
+    """Write the arguments to /proc/PID/cmdline, by which nodes are recognised."""
     text = b"".join(os.fsencode(word) + b"\0" for word in words)
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     start, end = int(fields[45]), int(fields[46])  # proc(5): arg_start and arg_end
@@ -198,7 +197,7 @@ def _tell_arguments(words: list[str]) -> None:
 
 
 def run() -> int:
-    """`python -m ottla`, to its exit code."""
+    """Run `python -m ottla`; return its exit code."""
     try:
         runpy.run_module("ottla", run_name="__main__", alter_sys=True)
     except SystemExit as end:
@@ -210,9 +209,7 @@ def run() -> int:
 
 
 def end(code: int) -> None:
-    """What Python does at its end, but for taking to pieces all that it has loaded: that is done by whoever
-    has loaded it.
-    """
+    """Exit as Python does, but without tearing down the modules, which the parent process has loaded."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

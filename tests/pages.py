@@ -1,21 +1,21 @@
-"""The pages of the documentation, each run as a reader follows it: from an empty folder to its end.
+"""Runs the pages of the documentation as a reader follows them, from an empty folder to the end.
 
-A page is a story for two terminals. `run_page` goes through its blocks in their order:
+A page is written for two terminals. `run_page` runs its blocks in order:
 
-- `sh`: pasted into the second terminal, one shell for the whole page. A line that fails ends the page.
-- `sh` whose last line is `ottla start` or `ottla cluster up`: a terminal of its own, in which it runs on.
-- A block with `title="FILE"`: saved as that file.
-- `python` without a title: run as a program.
-- `text`: what the block before it prints. `...` stands for anything, on its own line for any lines.
+- `sh` is pasted into the second terminal, one shell for the whole page. A line that fails ends the page.
+- `sh` whose last line is `ottla start` or `ottla cluster up` runs in a terminal of its own until Ctrl-C.
+- A block with `title="FILE"` is saved as that file.
+- `python` without a title is run as a program.
+- `text` is the output of the block before it. `...` stands for any text, on its own line for any lines.
 
-A comment before a block says what a reader does otherwise:
+Comments before a block change that:
 
-    <!-- not run: REASON -->      the block needs what a test does not have
-    <!-- exit code 1 -->          the last line ends with this code
-    <!-- Ctrl-C -->               the last terminal in which something runs gets Ctrl-C
+    <!-- not run: REASON -->      the block needs something that a test does not have
+    <!-- exit code 1 -->          the last line exits with this code
+    <!-- Ctrl-C -->               the last terminal with a running command gets Ctrl-C
 
-Every page runs in network and process namespaces of its own, so that it has the ports that it names, reaches
-nothing else, and leaves no process. By hand: `.venv/bin/python -m tests.pages docs/quickstart.md`.
+Each page runs in network and process namespaces of its own, so it can use any port, reaches no network, and
+leaves no process. By hand: `.venv/bin/python -m tests.pages docs/quickstart.md`.
 """
 
 import argparse
@@ -38,7 +38,7 @@ PAGE_TIMEOUT_S = 600.0
 SERVER = re.compile(r"([A-Z_]+=\S* )*ottla (start|cluster up)\b")
 READY = "READY"
 NAMESPACES = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
-# A refusal of the REST API ends the page, as a reader would stop there.
+# An error of the REST API ends the page, as a reader would stop there.
 PRELUDE = """set -o pipefail
 curl() { case " $* " in *" -sf "*) command curl "$@" ;; *) command curl --fail-with-body "$@" ;; esac; }
 """
@@ -47,45 +47,45 @@ _NOTE = re.compile(r"<!-- *(not run: .*?|exit code \d+|Ctrl-C) *-->", re.S)
 
 
 class PageError(Exception):
-    """A page whose reader would be stuck: at which line, and what was printed there."""
+    """An error that would stop a reader of the page, with its line and the output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One block of code of a page, with what the page says about it."""
+    """A block of code of a page, with the comments before it."""
 
     line: int
     language: str
     title: str | None
     text: str
-    notes: tuple[str, ...]  # comments between the block before and this one
+    notes: tuple[str, ...]  # comments after the block before
 
     @property
     def is_run(self) -> bool:
-        """Return whether a reader runs it."""
+        """True if a reader runs the block."""
         is_code = self.language in ("sh", "python") and self.title is None
         return is_code and self.reason_not_to_run is None
 
     @property
     def reason_not_to_run(self) -> str | None:
-        """Return why no test runs it, or None."""
+        """The reason why no test runs the block, or None."""
         found = (one.removeprefix("not run: ") for one in self.notes if one.startswith("not run: "))
         return next(found, None)
 
     @property
     def is_server(self) -> bool:
-        """Return whether it goes on until Ctrl-C."""
+        """True if the block runs until Ctrl-C."""
         is_shell = self.is_run and self.language == "sh" and self.exit_code == 0
         return is_shell and SERVER.match(self.text.splitlines()[-1]) is not None
 
     @property
     def exit_code(self) -> int:
-        """Return the exit code with which it ends."""
+        """The exit code of the last line."""
         return next((int(one.split()[-1]) for one in self.notes if one.startswith("exit code")), 0)
 
 
 def blocks_of(page: Path) -> list[Block]:
-    """Return the blocks of code of a page, in their order."""
+    """Return the blocks of code of a page, in order."""
     text = page.read_text()
     found, end = [], 0
     for match in _FENCE.finditer(text):
@@ -106,13 +106,13 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def page_blocks(name: str, language: str, *, title: str | None = None) -> list[str]:
-    """Return the texts of a page's blocks of this language that are saved as `title`, or as no file."""
+    """Return the texts of a page's blocks with this language and title."""
     blocks = blocks_of(ROOT / name)
     return [one.text for one in blocks if one.language == language and one.title == title]
 
 
 def differs(expected: str, printed: str) -> str | None:
-    """Return the first line of `expected` that was not printed after those before it, or None."""
+    """Return the first line of `expected` that was not printed after the lines before it, or None."""
     lines = iter([" ".join(line.split()) for line in printed.splitlines()])
     for one in expected.splitlines():
         wanted = " ".join(one.split())
@@ -125,11 +125,11 @@ def differs(expected: str, printed: str) -> str | None:
 
 
 def why_no_namespaces() -> str | None:
-    """Return why no page can run here, or None."""
+    """Return the reason why no page can run here, or None."""
     if shutil.which("unshare") is None or shutil.which("ip") is None:
         return "unshare and ip are needed: install util-linux and iproute2"
     done = subprocess.run([*_namespaces(), "true"], capture_output=True, text=True, check=False)
-    return None if done.returncode == 0 else f"no namespaces can be made here: {done.stderr.strip()}"
+    return None if done.returncode == 0 else f"namespaces cannot be created here: {done.stderr.strip()}"
 
 
 def missing_programs(page: Path) -> list[str]:
@@ -140,7 +140,7 @@ def missing_programs(page: Path) -> list[str]:
 
 
 def run_page(page: Path, folder: Path, *, shows: bool = False) -> subprocess.CompletedProcess[str]:
-    """Run a page in namespaces of its own; its output says at which line it failed."""
+    """Run a page in namespaces of its own; the output names the line that failed."""
     command = [*_namespaces(), sys.executable, "-m", "tests.pages", "--inside", *(["--show"] * shows)]
     kept = ("PATH", "LANG", "LC_ALL", "JAVA_HOME", "PYTHONPYCACHEPREFIX")
     environment = {name: os.environ[name] for name in kept if name in os.environ}
@@ -159,12 +159,12 @@ def run_page(page: Path, folder: Path, *, shows: bool = False) -> subprocess.Com
 
 
 def _namespaces() -> tuple[str, ...]:
-    """Root may make namespaces; others get them with a user namespace, where the system allows that."""
+    """Return the command that creates namespaces; users other than root need a user namespace for it."""
     return NAMESPACES if os.geteuid() == 0 else (NAMESPACES[0], "--map-root-user", *NAMESPACES[1:])
 
 
 class Terminal:
-    """A shell that stays, into which blocks are pasted one after the other."""
+    """A shell into which blocks are pasted one after the other."""
 
     def __init__(self, folder: Path, spool: Path) -> None:
         self._spool = spool
@@ -179,7 +179,7 @@ class Terminal:
         self._send(PRELUDE)
 
     def paste(self, block: Block) -> tuple[int, str]:
-        """Return the exit code of the block's last line, or of the one that failed, and what was printed."""
+        """Run a block; return the exit code of its last or its failed line, and the output."""
         code, printed = self._spool / "block.sh", self._spool / "printed"
         code.write_text(block.text)
         strict = "set -e;" if block.exit_code == 0 else ""
@@ -220,11 +220,11 @@ class Server:
 
     @property
     def printed(self) -> str:
-        """What it has printed up to now."""
+        """The output so far."""
         return _read(self._printed)
 
     def interrupt(self) -> None:
-        """Press Ctrl-C and wait until it has ended."""
+        """Press Ctrl-C and wait for the end; PageError if the exit code is not 0."""
         os.killpg(self._process.pid, signal.SIGINT)
         code = self._process.wait(BLOCK_TIMEOUT_S)
         if code != 0:
@@ -232,7 +232,7 @@ class Server:
 
 
 def follow(page: Path, folder: Path, out: IO[str]) -> None:
-    """Run the blocks of a page in this process's own namespaces; PageError where a reader would be stuck."""
+    """Run the blocks of a page in the namespaces of this process; PageError if a reader would be stuck."""
     with tempfile.TemporaryDirectory(prefix="page-") as spool:
         servers: list[Server] = []
         terminal = Terminal(folder, Path(spool))
@@ -264,7 +264,7 @@ def follow(page: Path, folder: Path, out: IO[str]) -> None:
 
 
 def _as_shell(block: Block, spool: Path) -> Block:
-    """A program in Python runs in the same terminal."""
+    """Return a shell block for any block; a Python program is saved and run in the same terminal."""
     if block.language == "sh":
         return block
     program = spool / f"program-{block.line}.py"
@@ -274,7 +274,7 @@ def _as_shell(block: Block, spool: Path) -> Block:
 
 
 def _reader_environment() -> dict[str, str]:
-    """Ottla is found as its installation has it, and not because this test began in its repository."""
+    """Return an environment that finds Ottla by its installation, not by the repository on PYTHONPATH."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return {**kept, "PATH": path, "COLUMNS": "120"}
@@ -293,7 +293,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.pages", description="Run one page and show it.")
     parser.add_argument("page", type=Path)
     parser.add_argument("folder", type=Path, nargs="?", help="an empty folder (default: a temporary one)")
-    parser.add_argument("--inside", action="store_true", help="the namespaces are made already")
+    parser.add_argument("--inside", action="store_true", help="the namespaces exist already")
     parser.add_argument("--show", action="store_true", help="print what the blocks print")
     arguments = parser.parse_args()
     if not arguments.inside:

@@ -1,7 +1,7 @@
-"""A plugin: tests see logstore as it is where no C compiler was, with the walk over records in Python.
+"""A plugin that hides the compiled walk, so that tests use the walk over records in Python.
 
-`python -m pytest -p tests.pure_walk PATHS`, as `scripts/check` runs it over the tests of what opens records.
-It holds for the process of the tests, not for nodes that they start.
+`scripts/check` runs `python -m pytest -p tests.pure_walk PATHS` on the tests of modules that read records.
+The plugin affects the process of the tests, not the nodes that they start.
 """
 
 import sys
@@ -9,9 +9,7 @@ from typing import Any, Final
 
 EXTENSION: Final = "ottla.logstore._record_walk"
 
-assert "ottla.logstore.record_walk" not in sys.modules, (
-    "tests.pure_walk must be loaded before what it changes"
-)
-# `None` here is how Python is told that a module cannot be imported.
+assert "ottla.logstore.record_walk" not in sys.modules, "tests.pure_walk must be loaded before record_walk"
+# `None` makes Python raise ImportError for the module.
 modules: dict[str, Any] = sys.modules
 modules[EXTENSION] = None

@@ -1,9 +1,8 @@
-"""What an ordinary run leaves to a thorough one (`scripts/test --thorough`, as `.ci/run` asks for).
+"""Tests for a thorough run only (`scripts/test --thorough`, which `.ci/run` uses).
 
-Marked `thorough` is what takes long and shows once more what an ordinary run shows: with more seeds, at more
-points of failure, by more mutants, on an older Spark, on Apache Kafka's broker. So are whole applications of
-Spark (a submission to Kubernetes, `ottla pipeline run` until it is told to end), of which an ordinary run
-tests the parts.
+The mark `thorough` is for slow tests that repeat tests of an ordinary run with more seeds, more points of
+failure, more mutants, an older Spark, or Apache Kafka's broker. It is also for whole applications of Spark (a
+submission to Kubernetes, `ottla pipeline run` until it is stopped); an ordinary run tests their parts.
 """
 
 from collections.abc import Sequence
@@ -16,12 +15,12 @@ THOROUGH = pytest.mark.thorough
 
 
 def some_of(values: Sequence[Any], *, of_each_run: int) -> list[Any]:
-    """As parameters of a test: the first are tried in each run, the others in a thorough one."""
+    """Return parameters for a test: the first are tested in each run, the others in a thorough run."""
     return [*values[:of_each_run], *(pytest.param(one, marks=THOROUGH) for one in values[of_each_run:])]
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave away what is for a thorough run, if this is none."""
+    """Deselect the tests that are marked thorough, unless this is a thorough run."""
     if config.getoption(OPTION):
         return
     left = [one for one in items if one.get_closest_marker(THOROUGH.name) is not None]

@@ -1,13 +1,13 @@
-"""What a piece of code allocates at most, in a process where others allocate too."""
+"""The peak memory of a piece of code, in a process whose other threads allocate too."""
 
 import tracemalloc
 from collections.abc import Callable
 
-ATTEMPTS = 3  # all threads are traced: what another one takes in between is not there each time
+ATTEMPTS = 3  # all threads are traced; allocations of others do not fall into every attempt
 
 
 def peak_bytes(act: Callable[[], object]) -> int:
-    """What `act` has allocated at its highest, which may run several times."""
+    """Return the peak of the memory that `act` allocates; `act` runs several times."""
     return min(_peak_bytes(act) for _ in range(ATTEMPTS))
 
 

@@ -14,7 +14,7 @@ from attacks.nodes import BETWEEN_SCRAPES_S, Nodes
 from tests.compat.batches import batch
 from tests.compat.wire_client import Closed, WireClient, eventually
 
-# As of a small pod: 0.6 of it is the budget.
+# The memory of a small pod; 0.6 of it is the budget.
 SETTINGS: Final = {"ottla.memory.max.bytes": str(256 << 20)}
 BUDGET_MIB: Final = 256 * 0.6
 ABSENT_PARTITIONS: Final = 50_000
@@ -22,7 +22,7 @@ SESSIONS: Final = 12
 JOINS: Final = 200
 METADATA_BYTES: Final = 1_000_000
 AT_A_TIME: Final = 12
-# Of the attack on several parts of the budget at once; with 256 MiB a part has 3 to 25 MiB.
+# For the attack on several parts of the budget at once; with 256 MiB a part has 3 to 25 MiB.
 LARGE_TOPIC: Final = "adding-up"
 RECORD_BYTES: Final = 900_000
 LARGE_RECORDS: Final = 16
@@ -34,9 +34,9 @@ METADATA_CHARS: Final = 4_000
 PRODUCERS: Final = 12_000
 HELD_TIMEOUT_S: Final = 5.0
 FULL: Final = 0.8
-SLACK: Final = 0.1  # what is asked for at one moment may be let in together
-LEAST_FULL: Final = 3  # seen once a second: a large request is answered before
-# A large request is served alone where it is larger than the room of all; it counts 24 times its frame.
+SLACK: Final = 0.1  # requests that arrive at the same moment may be admitted together
+LEAST_FULL: Final = 3  # not more: we look once a second, and a large request is answered sooner
+# A request that is larger than the limit of its part is served alone; it counts 24 times its frame.
 ALONE: Final = {"large_requests": 24 * (METADATA_BYTES + 1_000)}
 
 
@@ -57,8 +57,8 @@ def _fetch_sessions(nodes: Nodes) -> str:
 
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         kept = sum(session_id != 0 for session_id in pool.map(ask, range(SESSIONS)))
-    assert not kept, f"{kept} sessions of partitions that do not exist are kept"
-    return f"{SESSIONS} answers, no session"
+    assert not kept, f"{kept} sessions of partitions that do not exist were kept"
+    return f"{SESSIONS} responses, no session kept"
 
 
 def _make_offsets_topic(nodes: Nodes) -> None:
@@ -113,7 +113,7 @@ def _prepare_parts(nodes: Nodes) -> None:
 
 
 def _announce_frames(nodes: Nodes, stack: ExitStack) -> None:
-    """Frames of which most comes, and never the end: `receive_buffers`."""
+    """Send half of many frames, and never the end; the halves fill `receive_buffers`."""
     for _ in range(FRAMES):
         client = stack.enter_context(nodes.connect(timeout_s=HELD_TIMEOUT_S))
         with suppress(OSError, Closed):
@@ -121,7 +121,7 @@ def _announce_frames(nodes: Nodes, stack: ExitStack) -> None:
 
 
 def _read_nothing(nodes: Nodes, stack: ExitStack) -> None:
-    """Ask for records and do not read them: `unsent_answers`, and buffers of the kernel."""
+    """Fetch records and never read the responses; they fill `unsent_answers`, and buffers of the kernel."""
     partitions = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 24}]
     for _ in range(READERS):
         client = stack.enter_context(nodes.connect(timeout_s=HELD_TIMEOUT_S))
@@ -137,12 +137,12 @@ def _read_nothing(nodes: Nodes, stack: ExitStack) -> None:
 
 
 def _join_heavily(nodes: Nodes) -> None:
-    """Members with metadata: `group_members`."""
+    """Join groups with large metadata, which fills `group_members`."""
     _joins(nodes)
 
 
 def _commit_heavily(nodes: Nodes) -> None:
-    """Offsets with metadata, of many groups: `committed_offsets`."""
+    """Commit offsets with metadata in many groups; they fill `committed_offsets`."""
     for number in range(COMMITTING_GROUPS):
         with nodes.connect(timeout_s=TIMEOUT_S) as client, suppress(Closed):
             partitions = [
@@ -159,7 +159,7 @@ def _commit_heavily(nodes: Nodes) -> None:
 
 
 def _produce_by_many(nodes: Nodes) -> None:
-    """One idempotent record of each of many producers: `producer_states`."""
+    """Send one record of each of many idempotent producers, whose states fill `producer_states`."""
     with nodes.connect(timeout_s=TIMEOUT_S) as client, suppress(Closed):
         for first in range(0, PRODUCERS, AT_A_TIME):
             for producer_id in range(first, first + AT_A_TIME):
@@ -171,7 +171,7 @@ def _produce_by_many(nodes: Nodes) -> None:
 
 
 def _uses(nodes: Nodes) -> dict[str, tuple[float, float]]:
-    """Return the bytes that each part of the budget uses, and may use."""
+    """Return the bytes that each part of the budget uses, and its limit."""
     told = nodes.scrape().decode()
 
     def by_part(name: str) -> dict[str, float]:
@@ -208,7 +208,7 @@ def _all_parts(nodes: Nodes) -> str:
 ATTACKS: Final[Sequence[Attack]] = (
     Attack(
         name="fetch-sessions-absent-partitions",
-        sends=f"{SESSIONS} fetches that want sessions of {ABSENT_PARTITIONS:,} partitions that do not exist",
+        sends=f"{SESSIONS} Fetch requests for sessions of {ABSENT_PARTITIONS:,} partitions that do not exist",
         send=_fetch_sessions,
         cpu_s=20.0,
         growth_mib=BUDGET_MIB,
@@ -225,7 +225,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="all-parts-at-once",
-        sends="half frames, fetches that nobody reads, members, commits and producers, all at once",
+        sends="half frames, fetches with unread responses, members, commits and producers, all at once",
         send=_all_parts,
         cpu_s=25.0,
         growth_mib=BUDGET_MIB,

@@ -1,4 +1,4 @@
-"""All attacks, in the order in which they are run."""
+"""All attacks, in the order in which they run."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -39,5 +39,5 @@ ATTACKS: Final[Sequence[Attack]] = (
     *rest_floods.ATTACKS,
     *security_attacks.ATTACKS,
 )
-# Of secured nodes: `scripts/attack --secure`.
+# On secured nodes: `scripts/attack --secure`.
 SECURED: Final[Sequence[Attack]] = (*security_attacks.ATTACKS, *security_attacks.OTHERS)

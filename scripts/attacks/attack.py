@@ -1,4 +1,4 @@
-"""An attack: its name, what it sends, and what it may cost in CPU seconds and MiB, never in wall time."""
+"""An attack: its name, its requests, and its limits in CPU seconds and MiB, never in wall time."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -7,9 +7,9 @@ from typing import Final
 from attacks.nodes import Nodes
 from attacks.secured_access import Role
 
-# Each turn of the loop, whatever is sent: nobody waits longer for the loop's sake.
+# The limit of each turn of the event loop, whatever is sent: no other client waits longer for its turn.
 LONGEST_TURN_S: Final = 0.05
-# Growth of a node's memory beyond what it has with the good client alone.
+# The limit of the growth of a node's memory beyond its size with the good client alone.
 GROWTH_MIB: Final = 96.0
 
 
@@ -19,10 +19,11 @@ def nothing(nodes: Nodes) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """`send` does it and says in a few words what was answered; an AssertionError there is a missed limit.
+    """An attack.
 
-    `cpu_s`: of the node, or of all three, beyond what the good client costs. `prepare` runs before anything
-    is measured. An attack with `settings` needs nodes of its own.
+    `send` carries it out and returns a summary of the responses; an AssertionError counts as an exceeded
+    limit. `cpu_s` is the CPU time of the node, or of all three, beyond the cost of the good client. `prepare`
+    runs before the measurement starts. An attack with `settings` needs nodes of its own.
     """
 
     name: str
@@ -33,8 +34,8 @@ class Attack:
     turn_s: float = LONGEST_TURN_S
     prepare: Callable[[Nodes], None] = nothing
     settings: Mapping[str, str] = field(default_factory=dict)
-    is_thorough: bool = False  # left to a thorough run of the tests
-    is_scripts_alone: bool = False  # judged by a clock as well, so it is none of the tests
+    is_thorough: bool = False  # only in a thorough run of the tests
+    is_scripts_alone: bool = False  # judged by wall time as well, so the tests leave it out
     is_secure: bool = False  # needs secured nodes; `prepare` runs as their administrator
-    role: Role = Role.ADMINISTRATOR  # who attacks secured nodes
-    node_counts: tuple[int, ...] = (1, 3)  # on how many nodes it makes sense
+    role: Role = Role.ADMINISTRATOR  # the attacker of secured nodes
+    node_counts: tuple[int, ...] = (1, 3)  # the cluster sizes on which it makes sense

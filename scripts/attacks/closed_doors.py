@@ -1,6 +1,7 @@
-"""Doors that are for nodes and administrators: commands of theirs, the quorum's port, the last connections.
+"""Attacks on access reserved for nodes and administrators: commands, the quorum's port, the last connections.
 
-A voter is dialled nowhere but where it has registered, so AddRaftVoter is no way to scan ports.
+A controller connects to a voter only at the endpoint that the voter registered, so AddRaftVoter cannot be
+used to scan ports.
 """
 
 import os
@@ -45,7 +46,7 @@ _JUNK: Final = (
 
 @contextmanager
 def _trap() -> Iterator[socket.socket]:
-    """A port at which nobody is expected."""
+    """Listen on a port to which no node should connect."""
     with socket.create_server((HOST, 0)) as listening:
         listening.setblocking(False)
         yield listening
@@ -72,13 +73,13 @@ def _add_voter(client: WireClient, voter_id: int, port: int) -> Any:
 
 
 def _send_voters(nodes: Nodes) -> str:
-    """An administrator's command with ids and places that nobody has registered: nothing is dialled."""
+    """Send AddRaftVoter with ids and endpoints of unregistered voters; AssertionError if a node connects."""
     with _trap() as trap, nodes.connect(timeout_s=TIMEOUT_S) as client:
         port = trap.getsockname()[1]
         codes = Counter(
             int(_add_voter(client, STRANGER_ID + number, port).error_code) for number in range(COMMAND_ROUNDS)
         )
-        assert not _was_dialled(trap), "a port that nobody has registered was dialled"
+        assert not _was_dialled(trap), "a node connected to a port that no voter has registered"
     assert set(codes) == {ErrorCode.INVALID_REQUEST}, in_words(codes)
     return in_words(codes)
 
@@ -100,13 +101,13 @@ def _commands(client: WireClient, port: int) -> Iterator[Any]:
 
 
 def _send_commands(nodes: Nodes) -> str:
-    """All of them by a user without rights."""
+    """Send every such command as a user without rights; AssertionError if one is allowed."""
     codes: Counter[int] = Counter()
     with _trap() as trap, nodes.connect(timeout_s=TIMEOUT_S) as client:
         for _ in range(COMMAND_ROUNDS):
             for answer in _commands(client, trap.getsockname()[1]):
                 codes += codes_in(answer)
-        assert not _was_dialled(trap), "a user without rights had a port dialled"
+        assert not _was_dialled(trap), "a node connected to a port that a user without rights named"
     assert set(codes) == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}, in_words(codes)
     return in_words(codes)
 
@@ -115,7 +116,7 @@ def _send_commands(nodes: Nodes) -> str:
 
 
 def _crowd(nodes: Nodes, stack: ExitStack) -> int:
-    """Open connections and do nothing; how many are there after a moment."""
+    """Open connections and send nothing; return how many are still open after a moment."""
     host, _, port = nodes.bootstrap.rpartition(":")
     opened = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(CROWD)]
     time.sleep(HELD_S)
@@ -132,14 +133,14 @@ def _crowd(nodes: Nodes, stack: ExitStack) -> int:
 
 
 def _send_crowd(nodes: Nodes) -> str:
-    """Strangers take all connections, those of this machine too; an administrator still gets in."""
+    """Take all connections, from this machine too; an administrator must still be able to connect."""
     with ExitStack() as stack:
         there = _crowd(nodes, stack)
         began = time.monotonic()
         with nodes.acting(Role.ADMINISTRATOR).connect(timeout_s=TIMEOUT_S) as administrator:
             brokers = administrator.call("metadata", 12, topics=[]).brokers
-        assert brokers, "an administrator was told nothing"
-    return f"{there} of {CROWD} held; an administrator was in after {time.monotonic() - began:.2f} s"
+        assert brokers, "an administrator got a response without brokers"
+    return f"{there} of {CROWD} held; an administrator was logged in after {time.monotonic() - began:.2f} s"
 
 
 # ---- the quorum's port -----------------------------------------------------------------------------------
@@ -148,7 +149,7 @@ def _send_crowd(nodes: Nodes) -> str:
 def _quorum_address(nodes: Nodes) -> tuple[str, int]:
     properties = nodes.processes[nodes.first].home.properties.read_text()
     found = re.search(r"CONTROLLER://([^:,\s]*):(\d+)", properties)
-    assert found is not None, "the node has no listener for controllers"
+    assert found is not None, "the node has no controller listener"
     return found[1] or HOST, int(found[2])
 
 
@@ -160,20 +161,20 @@ def _send_to_quorum(nodes: Nodes) -> str:
             for index in range(QUORUM_CONNECTIONS):
                 try:
                     one = stack.enter_context(socket.create_connection(address, timeout=TIMEOUT_S))
-                    if (number + index) % 8:  # the others say nothing
+                    if (number + index) % 8:  # every eighth sends nothing
                         one.sendall(_JUNK[(number + index) % len(_JUNK)])
                     sent += 1
                 except OSError:
                     refused += 1
             time.sleep(HELD_S)
     with suppress(Closed), nodes.connect() as client:
-        assert client.call("metadata", 12, topics=[]).controller_id >= 0, "nobody leads the quorum"
+        assert client.call("metadata", 12, topics=[]).controller_id >= 0, "the quorum has no leader"
     return f"{sent} connections, {refused} refused"
 
 
 _VOTERS: Final = Attack(
     name="voters-nowhere",
-    sends=f"AddRaftVoter {COMMAND_ROUNDS} times, with ids and ports that nobody has registered",
+    sends=f"AddRaftVoter {COMMAND_ROUNDS} times, with ids and ports that no voter has registered",
     send=_send_voters,
     cpu_s=1.0,
 )
@@ -201,7 +202,7 @@ SECURED: Final[Sequence[Attack]] = (
     replace(_VOTERS, name="voters-nowhere-secured", is_secure=True),
     Attack(
         name="all-connections",
-        sends=f"{CROWD} connections where {MAX_CONNECTIONS} are allowed; then an administrator comes",
+        sends=f"{CROWD} connections where {MAX_CONNECTIONS} are allowed, then one of an administrator",
         send=_send_crowd,
         cpu_s=3.0,
         settings={"max.connections": str(MAX_CONNECTIONS)},

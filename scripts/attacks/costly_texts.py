@@ -1,4 +1,4 @@
-"""Texts that a parser could read in many ways: values of settings, lists that grow, JSON without an end."""
+"""Texts that could make a parser backtrack: values of settings, lists that grow, JSON that does not end."""
 
 import json
 import urllib.error
@@ -23,7 +23,8 @@ VALUES: Final = (
     ("cleanup.policy", "a" + " " * (STRING_MAX_BYTES - 2) + "b"),
     (THROTTLED, "0:1," * (STRING_MAX_BYTES // 4 - 1) + "x"),
 )
-QUOTES: Final = b'{"value":{"type":"STRING","data":"' + b'\\"' * 30_000 + b"}{"  # which may be where it ends
+# Each quote might be the end of the text.
+QUOTES: Final = b'{"value":{"type":"STRING","data":"' + b'\\"' * 30_000 + b"}{"
 DOCUMENTS: Final = 10
 
 
@@ -51,7 +52,7 @@ def _list_from(first: int) -> str:
 
 
 def _grow(nodes: Nodes) -> str:
-    """Add to a long list and take from it, many times."""
+    """Append to a long list and subtract from it, many times."""
     some, others = _list_from(10_000), _list_from(20_000)
     answers = [
         _alter(nodes, [(THROTTLED, value, kind)])
@@ -102,21 +103,21 @@ def _tell_json(nodes: Nodes) -> str:
 ATTACKS: Final = (
     Attack(
         name="settings-of-many-readings",
-        sends="settings of 32,767 digits, blanks or pairs, and a character that makes them wrong",
+        sends="settings of 32,767 digits, blanks or pairs, with a character that makes them invalid",
         send=_set,
         prepare=_make,
         cpu_s=1,
     ),
     Attack(
         name="settings-that-grow",
-        sends="60 changes of a list of 16,000 characters: set, added to, taken from",
+        sends="60 changes of a list of 16,000 characters: set, append, subtract",
         send=_grow,
         prepare=_make,
         cpu_s=3,
     ),
     Attack(
         name="topics-with-long-settings",
-        sends="CreateTopics with 512 KiB of settings, as much as is allowed",
+        sends="CreateTopics with 512 KiB of settings, the most that is allowed",
         send=_create(MAX_VALUE_CHARS_PER_COMMAND),
         cpu_s=3,
     ),
@@ -125,7 +126,7 @@ ATTACKS: Final = (
         sends="CreateTopics with 16 MiB of settings",
         send=_create(16 << 20),
         cpu_s=3,
-        growth_mib=150,  # the frame of 16 MiB, its texts as they are read (large_requests), the answer's
+        growth_mib=150,  # the frame of 16 MiB, its decoded texts (large_requests), those of the response
     ),
     Attack(
         name="json-without-end",

@@ -1,4 +1,4 @@
-"""Requests with as many elements as a node reads of one client, in every API that takes many."""
+"""Requests with as many elements as a node accepts in one request, in every API that takes arrays."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ from ottla.node.wire.request_limits import (
 )
 from tests.compat.wire_client import WireClient
 
-# Beside the elements themselves there are those around them.
+# Room for the elements around the many, such as their topic.
 SPARE: Final = 16
 NAME_CHARS: Final = 200
 ID_CHARS: Final = 1_000
@@ -29,7 +29,7 @@ Fields = dict[str, Any]
 
 
 def _names(count: int, chars: int) -> list[str]:
-    """Names that differ in their last characters, the worst for whoever compares them."""
+    """Return names that differ only in their last characters, the worst case for comparisons."""
     return [f"{number:x}".rjust(chars, "x") for number in range(count)]
 
 
@@ -47,7 +47,7 @@ _MOVED: Final = MANY_MOVED - SPARE
 _ELECTED: Final = MANY_ELECTED - SPARE
 _GROUP: Final = {"group_id": "giant", "generation_id_or_member_epoch": -1, "member_id": ""}
 
-# API, version, fields, what it is in words.
+# API, version, fields, and a description of the content.
 REQUESTS: Final[Sequence[tuple[ApiKey, int, Callable[[], Fields], str]]] = (
     (
         ApiKey.METADATA,
@@ -294,7 +294,7 @@ def _send(api: ApiKey, version: int, fields: Callable[[], Fields], nodes: Nodes)
     return ask(nodes, api.name.lower(), version, **fields())
 
 
-# Topics that are made: with their partitions nearly as many records as one command may have.
+# Topics that are really created: with their partitions nearly as many records as one command may have.
 _MADE: Final = 4_900
 _MADE_NAMES: Final = [f"made-{number}" for number in range(_MADE)]
 _PATIENCE_MS: Final = 120_000
@@ -322,12 +322,12 @@ def _made_whole_configs() -> Fields:
 
 
 def _make_topics(nodes: Nodes) -> None:
-    """Make the topics that the changes of an attack are for, unless they are there."""
+    """Create the topics that an attack changes, unless they exist."""
     _send(ApiKey.CREATE_TOPICS, 7, _made_topics, nodes)
 
 
 def _forget_topics(nodes: Nodes) -> None:
-    """Delete them, so that they can be made."""
+    """Delete these topics, so that the attack can create them."""
     _send(ApiKey.DELETE_TOPICS, 5, _deleted_topics, nodes)
 
 
@@ -362,9 +362,9 @@ def _named_topics() -> Fields:
     return {"topics": [{"name": one} for one in names], "allow_auto_topic_creation": True}
 
 
-# Changes that are carried out: written by the controller, applied and published by every node.
+# Changes that succeed: the controller writes them, and every node applies and publishes them.
 CHANGES: Final[Sequence[tuple[str, ApiKey, int, Callable[[], Fields], Callable[[Nodes], None], str]]] = (
-    ("create-topics", ApiKey.CREATE_TOPICS, 7, _made_topics, _forget_topics, f"{_MADE:,} topics are made"),
+    ("create-topics", ApiKey.CREATE_TOPICS, 7, _made_topics, _forget_topics, f"{_MADE:,} topics are created"),
     (
         "alter-topics",
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
@@ -406,7 +406,7 @@ CHANGES: Final[Sequence[tuple[str, ApiKey, int, Callable[[], Fields], Callable[[
         7,
         _large_topic,
         _forget_large_topic,
-        f"a topic of {_MANY_PARTITIONS:,} partitions is made",
+        f"a topic of {_MANY_PARTITIONS:,} partitions is created",
     ),
     (
         "delete-large-topic",
@@ -422,20 +422,20 @@ CHANGES: Final[Sequence[tuple[str, ApiKey, int, Callable[[], Fields], Callable[[
         12,
         _named_topics,
         lambda nodes: None,
-        "100 topics are made by asking",
+        "100 topics are created automatically",
     ),
 )
 
-# What a crowd sends to every node at once: of each kind of work, the worst that is still taken.
+# Sent to every node at once: of each kind of work, the largest request that is still accepted.
 _CROWD: Final = (ApiKey.METADATA, ApiKey.DESCRIBE_GROUPS, ApiKey.CREATE_PARTITIONS, ApiKey.DESCRIBE_CONFIGS)
 CROWD_S: Final = 8.0
-SESSION_MS: Final = 3_000  # a third of what nodes have by default
+SESSION_MS: Final = 3_000  # a third of the default
 UNBOUNDED: Final = 1e12  # bytes a second
-FENCED: Final = "The controller has fenced this broker"  # as a node says of itself
+FENCED: Final = "The controller has fenced this broker"  # a node logs this about itself
 
 
 def _crowd(nodes: Nodes) -> str:
-    """Send giant requests to all nodes over a connection for each kind, again and again."""
+    """Send giant requests to all nodes repeatedly, each kind over a connection of its own."""
     maker = object.__new__(WireClient)
     maker.client_id, maker.correlation_id = "attack", 0
     frames = [
@@ -449,7 +449,7 @@ def _crowd(nodes: Nodes) -> str:
         ]
         total = sum(each.result() for each in sent)
     assert FENCED not in nodes.log(), "a node was fenced"
-    return f"{total} requests, nobody fenced"
+    return f"{total} requests, no broker fenced"
 
 
 ATTACKS: Final[Sequence[Attack]] = (
@@ -459,7 +459,7 @@ ATTACKS: Final[Sequence[Attack]] = (
             sends=f"{api.api_name} with {words}",
             send=partial(_send, api, version, fields),
             cpu_s=6.0,
-            # A frame of 32 MB (receive_buffers of the budget), what is read of it (large_requests), answers.
+            # A frame of 32 MB (receive_buffers of the budget), its decoded form (large_requests), responses.
             growth_mib=250.0,
             is_thorough=True,
         )
@@ -471,19 +471,19 @@ ATTACKS: Final[Sequence[Attack]] = (
             sends=f"{api.api_name}: {words}",
             send=partial(_send, api, version, fields),
             prepare=prepare,
-            cpu_s=40.0,  # of three nodes, whose logs are made: 5,000 logs on each of them take 15 to 25 s
-            growth_mib=160.0,  # of the logs; what the request is takes less
+            cpu_s=40.0,  # on three nodes: creating 5,000 logs takes each of them 15 to 25 s
+            growth_mib=160.0,  # for the logs; the request itself takes less
             is_thorough=True,
         )
         for name, api, version, fields, prepare, words in CHANGES
     ),
     Attack(
         name="giant-crowd",
-        sends=f"{len(_CROWD)} giant requests to each node at once for {CROWD_S:g} s, with short sessions",
+        sends=f"{len(_CROWD)} giant requests at once to each node for {CROWD_S:g} s; short broker sessions",
         send=_crowd,
         settings={"broker.session.timeout.ms": str(SESSION_MS), "broker.heartbeat.interval.ms": "500"},
-        cpu_s=60.0,  # whatever the processors have meanwhile: the question is who is fenced
-        growth_mib=400.0,  # frames of 32 MB, what was read of them, and their answers
+        cpu_s=60.0,  # all that the processors have: only fencing is judged
+        growth_mib=400.0,  # frames of 32 MB, their decoded forms, and the responses
         is_thorough=True,
         node_counts=(3,),
     ),

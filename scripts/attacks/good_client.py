@@ -1,9 +1,12 @@
-"""A client that behaves, in a process of its own, as `python -m attacks.good_client BOOTSTRAP[,BOOTSTRAP]
-[PROPERTIES]`; PROPERTIES are the administrator's, where the nodes are secured.
+"""A well-behaved client in a process of its own.
 
-At the line BEGIN it joins a group; then it produces a record, fetches it and heartbeats, some times a second.
-At the line FINISH it leaves the group and prints as JSON how long each took, what failed, and whether a
-leader has changed meanwhile. Then it rests until the next BEGIN: one process serves for many attacks.
+    python -m attacks.good_client BOOTSTRAP[,BOOTSTRAP] [PROPERTIES]
+PROPERTIES is the client.properties file of the administrator of secured nodes.
+
+At the line BEGIN on its input the client joins a group; then it produces a record, fetches it and sends a
+heartbeat, several times a second. At the line FINISH it leaves the group and prints as JSON the latencies,
+the failures, and the partitions whose leader or leader epoch changed meanwhile. Then it is idle until the
+next BEGIN, so one process serves many attacks.
 """
 
 import json
@@ -28,7 +31,7 @@ from tests.compat.wire_client import Closed, WireClient, eventually
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAUSE_S: Final = 0.02
 TIMEOUT_S: Final = 30.0  # as clients have by default
-PATIENCE_S: Final = 6 * TIMEOUT_S  # whatever it does last may take its time-out
+PATIENCE_S: Final = 6 * TIMEOUT_S  # each of its last calls may take its whole timeout
 PARTITIONS: Final = 6
 SESSION_MS: Final = 30_000
 READY: Final = "READY"
@@ -38,18 +41,18 @@ FINISH: Final = "FINISH"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """The measurements of a good client: milliseconds, failures in words, leaders that changed."""
+    """The measurements of a good client: latencies, failures, and leaders that changed."""
 
     rounds: int
     p50_ms: float
     p99_ms: float
     longest_ms: float
     failures: tuple[str, ...]
-    moved: tuple[str, ...]  # leaders that changed
+    moved: tuple[str, ...]  # descriptions of changes of leader or leader epoch
 
 
 class GoodClient:
-    """The process, from outside. It has made its topic when this is made, and rests."""
+    """A handle on the process of a good client. Once constructed, its topic exists and the client is idle."""
 
     def __init__(self, nodes: Nodes) -> None:
         secured = [] if nodes.access is None else [str(nodes.access.properties)]
@@ -68,12 +71,15 @@ class GoodClient:
         return self._process.poll() is None
 
     def begin(self) -> None:
-        """Have it behave from now on."""
+        """Start producing, fetching and sending heartbeats."""
         self._tell(BEGIN)
         self._until_ready()
 
     def finish(self) -> Seen:
-        """Let it rest; what it saw since `begin`. After a failure it ends, as its connections may be gone."""
+        """Stop, and return the measurements since `begin`.
+
+        The process ends after a failure, because its connections may be gone.
+        """
         self._tell(FINISH)
         told = self._line()
         if not told:
@@ -85,7 +91,7 @@ class GoodClient:
         return seen
 
     def kill(self) -> None:
-        """End it without a word; nothing if it has ended."""
+        """Kill the process unless it has ended."""
         if self.is_running:
             self._process.kill()
             self._process.communicate()
@@ -98,10 +104,10 @@ class GoodClient:
     def _until_ready(self) -> None:
         if self._line() != READY:
             self.kill()
-            raise RuntimeError("the good client could not begin")
+            raise RuntimeError("the good client could not start")
 
     def _line(self) -> str:
-        """Return its next line; nothing if it has ended, or says nothing for long."""
+        """Return the next line of output; empty if the process has ended or is silent for PATIENCE_S."""
         assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], PATIENCE_S)[0]:
             return ""
@@ -109,7 +115,7 @@ class GoodClient:
 
 
 def main(bootstraps: list[str], properties: str = "") -> None:
-    """Make a topic; behave between BEGIN and FINISH, until the input ends."""
+    """Create a topic; work from each BEGIN to the next FINISH, until the input ends."""
     access = read_access(Path(properties)) if properties else None
 
     def connected(bootstrap: str) -> WireClient:
@@ -128,11 +134,11 @@ def main(bootstraps: list[str], properties: str = "") -> None:
 
 
 def _behave(bootstraps: list[str], connected: Callable[[str], WireClient], topic: str) -> dict[str, Any]:
-    """Behave until a line comes; the fields of `Seen`."""
+    """Produce, fetch and send heartbeats until a line comes on the input; return the fields of `Seen`."""
     group = f"good-{uuid.uuid4().hex[:8]}"
     with connected(bootstraps[0]) as client:
         before = eventually(lambda: _leaders(client, topic), lambda seen: all(one[0] >= 0 for one in seen))
-        # The partition of a node that is not attacked, where there is one: the others must not suffer either.
+        # Partition 0 may be led by another node than the attacked one: the others must not suffer either.
         leader = before[0][0]
         home = _home(client, group)
     times: list[float] = []
@@ -178,14 +184,14 @@ def _behave(bootstraps: list[str], connected: Callable[[str], WireClient], topic
 
 
 def _leaders(client: WireClient, topic: str) -> list[tuple[int, int]]:
-    """Leader and epoch of each partition."""
+    """Return the leader and the leader epoch of each partition."""
     (told,) = client.call("metadata", 12, topics=[{"name": topic}]).topics
     partitions = sorted(told.partitions, key=lambda one: one.partition_index)
     return [(one.leader_id, one.leader_epoch) for one in partitions]
 
 
 def _home(client: WireClient, group: str) -> int:
-    """The id of the group's coordinator."""
+    """Return the node id of the group's coordinator."""
     found = eventually(
         lambda: client.call("find_coordinator", 4, key_type=0, coordinator_keys=[group]).coordinators[0],
         lambda one: not one.error_code,
@@ -194,7 +200,7 @@ def _home(client: WireClient, group: str) -> int:
 
 
 def _joined(member: WireClient, group: str) -> dict[str, Any]:
-    """Become the one member of the group; the fields by which it is known."""
+    """Join the group as its only member; return the fields that identify the member in requests."""
 
     def join() -> Any:
         return member.call(
@@ -222,14 +228,14 @@ def _joined(member: WireClient, group: str) -> dict[str, Any]:
 
 def _heartbeat(member: WireClient, mine: dict[str, Any]) -> None:
     code = member.call("heartbeat", 2, **mine).error_code
-    assert not code, f"a heartbeat was answered error {code}"
+    assert not code, f"a heartbeat got error {code}"
 
 
 def _produce(client: WireClient, topic: str) -> None:
     data = [{"name": topic, "partition_data": [{"index": 0, "records": batch([b"good"])}]}]
     answer = client.call("produce", 9, acks=-1, timeout_ms=30_000, topic_data=data)
     code = answer.responses[0].partition_responses[0].error_code
-    assert not code, f"a record was answered error {code}"
+    assert not code, f"a record got error {code}"
 
 
 def _fetch(client: WireClient, topic: str) -> None:
@@ -238,7 +244,7 @@ def _fetch(client: WireClient, topic: str) -> None:
         "fetch", 12, max_wait_ms=0, min_bytes=0, topics=[{"topic": topic, "partitions": partitions}]
     )
     code = answer.responses[0].partitions[0].error_code
-    assert not code, f"a fetch was answered error {code}"
+    assert not code, f"a fetch got error {code}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Frames that no honest client sends, and a client that sends them and looks at little of the answers."""
+"""Frames that no honest client sends, and functions that send them and read only parts of the responses."""
 
 import struct
 import time
@@ -14,7 +14,7 @@ FLOOD_S: Final = 3.0
 
 
 def ask(nodes: Nodes, api: str, version: int, **fields: Any) -> str:
-    """Send one request; its error codes in words, or how it was refused."""
+    """Send one request; return its error codes by name, or "connection closed"."""
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
         try:
             answer = client.call(api, version, **fields)
@@ -24,7 +24,7 @@ def ask(nodes: Nodes, api: str, version: int, **fields: Any) -> str:
 
 
 def at_leader(nodes: Nodes, topic: str) -> Nodes:
-    """Return the same nodes, where the first partition of a topic is led."""
+    """Return the nodes with the leader of a topic's first partition as the attacked node."""
     with nodes.connect() as client:
 
         def leader() -> int:
@@ -36,7 +36,7 @@ def at_leader(nodes: Nodes, topic: str) -> Nodes:
 
 
 def flood(nodes: Nodes, frame: bytes, bytes_per_s: float, seconds: float = FLOOD_S) -> int:
-    """Send the frame again and again, at no more than this rate; how many were answered."""
+    """Send the frame repeatedly, at no more than this rate; return the number of responses."""
     period_s = len(frame) / bytes_per_s
     began, sent = time.monotonic(), 0
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
@@ -53,7 +53,7 @@ def flood(nodes: Nodes, frame: bytes, bytes_per_s: float, seconds: float = FLOOD
 
 
 def codes_in(answer: Any) -> Counter[int]:
-    """All values of fields named error_code, at any depth."""
+    """Return the values of all fields whose name ends with error_code, at any depth, with their counts."""
     found: Counter[int] = Counter()
     waiting = [answer]
     while waiting:
@@ -70,13 +70,13 @@ def codes_in(answer: Any) -> Counter[int]:
 
 
 def in_words(codes: Counter[int]) -> str:
-    """Counted codes by their names."""
+    """Return error codes as text: their counts and names."""
     counted = [f"{count} x {ErrorCode(code).name}" for code, count in sorted(codes.items())]
     return ", ".join(counted) or "no code"
 
 
 def strings_frame(api_key: int, version: int, count: int, size: int, tail: bytes = b"") -> bytes:
-    """A request of old versions that begins with an array of strings: fast to build, however large."""
+    """Return a request of an old version that starts with an array of strings; fast to build at any size."""
     element = struct.pack(">h", size) + b"x" * size
     body = struct.pack(">i", count) + element * count + tail
     header = struct.pack(">hhih", api_key, version, 1, 6) + b"attack"

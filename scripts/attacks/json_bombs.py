@@ -1,4 +1,4 @@
-"""JSON of very many small values, and pages over many partitions: little is sent, much is made of it."""
+"""JSON of very many small values, and pages over many partitions: small requests that cause much work."""
 
 import json
 import time
@@ -27,7 +27,7 @@ READINGS: Final = ("count=1", "count=1&filter=$.a=1", "offset=-1&count=50&filter
 
 
 def _make(nodes: Nodes, topic: str, partitions: int, value: bytes | None) -> None:
-    """Make a topic, with a record in each partition unless there is no value."""
+    """Create a topic, and produce a record with this value, if any, to each partition."""
     with nodes.connect() as client:
         configs = [{"name": "max.message.bytes", "value": "16000000"}]
         wanted = {
@@ -71,7 +71,7 @@ def _tell(nodes: Nodes) -> str:
             told: Any = json.load(answer)
     except urllib.error.HTTPError as error:
         return f"status {error.code}"
-    assert told["error_code"] >= 400, f"a document of {PARTS:,} values was taken"
+    assert told["error_code"] >= 400, f"a document of {PARTS:,} values was accepted"
     return f"error code {told['error_code']}"
 
 

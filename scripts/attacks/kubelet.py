@@ -1,6 +1,6 @@
-"""Probes beside an attack: /healthz at the port of the probes, as a kubelet asks, and at the REST API.
+"""Probes during an attack: /healthz at the port of the probes, as a kubelet requests it, and at the REST API.
 
-Every time it must answer within the time that k8s/base/statefulset.yaml gives it.
+Each response must arrive within the timeout of k8s/base/statefulset.yaml.
 """
 
 import json
@@ -21,14 +21,14 @@ SETTINGS: Final = {"ottla.probe.listener": "127.0.0.1:0"}
 
 
 def probe_url(nodes: Nodes) -> str:
-    """Return the URL of the first node's probes; AssertionError if they have no port."""
+    """Return the URL of the first node's probes; AssertionError if it has no port for them."""
     found = re.search(r"Probes are served at (\S+)", nodes.log())
     assert found is not None, "the node has no port for probes"
     return f"http://{found[1]}"
 
 
 class Kubelet:
-    """Asks /healthz again and again, in a process of its own; what it saw is known once it has finished."""
+    """A process that requests /healthz repeatedly. Its measurements are set by `finish`."""
 
     def __init__(self, url: str) -> None:
         self.longest_s = self.at_rest_s = 0.0
@@ -43,7 +43,7 @@ class Kubelet:
         )
 
     def finish(self) -> None:
-        """Wait for its last probe."""
+        """Stop after the current probe, and read the measurements."""
         told, _ = self._process.communicate(timeout=TIMEOUT_S)
         found = json.loads(told)
         self.asked, self.longest_s, self.failures = found["asked"], found["longest_s"], found["failures"]
@@ -51,8 +51,9 @@ class Kubelet:
 
 @contextmanager
 def probed(nodes: Nodes) -> Iterator[Kubelet]:
-    """Probe the first node meanwhile, and give what is seen at the port of its probes; AssertionError if a
-    probe fails, there or at the REST API. `at_rest_s` is the longest at the REST API.
+    """Probe the first node while the block runs; yield the measurements at the port of its probes.
+
+    `at_rest_s` is the longest probe at the REST API. AssertionError if a probe failed at either.
     """
     kubelet, other = Kubelet(probe_url(nodes)), Kubelet(nodes.rest)
     try:

@@ -1,4 +1,4 @@
-"""Logins in masses that fail: passwords, proofs, access tokens, and messages made to be read for long."""
+"""Masses of failing logins: passwords, proofs, access tokens, and messages that are slow to parse."""
 
 import base64
 import hashlib
@@ -31,8 +31,8 @@ SCRAM_SHA_512: Final = 2  # in AlterUserScramCredentials
 LARGEST_TOKEN: Final = 60_000  # in a frame of 64 KiB
 TIMEOUT_S: Final = 30.0
 WRONG: Final = "wrong-password"
-TAKEN: Final = "taken"
-# Nobody listens there: no token is right.
+TAKEN: Final = "accepted"
+# Nothing listens on port 9, so no token is valid.
 TOKEN_SETTINGS: Final = {
     "sasl.enabled.mechanisms": "SCRAM-SHA-512,OAUTHBEARER",
     "sasl.oauthbearer.jwks.endpoint.url": "https://localhost:9/keys",
@@ -44,7 +44,7 @@ BASIC_LOGINS: Final = 1_000
 
 
 def _make_user(nodes: Nodes) -> None:
-    """Make a user whose password takes as long to check as is allowed."""
+    """Create a user with the most iterations that are allowed, whose password takes longest to check."""
     salt = os.urandom(32)
     salted = hashlib.pbkdf2_hmac("sha512", b"right", salt, MOST_ITERATIONS)
     user = {
@@ -60,7 +60,7 @@ def _make_user(nodes: Nodes) -> None:
 
 
 def _try(client: WireClient, mechanism: str, tokens: Sequence[bytes]) -> str:
-    """Log in with these tokens; return what became of it."""
+    """Log in with these tokens; return the result in words."""
     try:
         told: Any = client.call("sasl_handshake", 1, mechanism=mechanism)
         for token in tokens:
@@ -70,16 +70,16 @@ def _try(client: WireClient, mechanism: str, tokens: Sequence[bytes]) -> str:
         return "closed"
     if told.error_code:
         return f"error {told.error_code}"
-    return "refused by the mechanism" if told.auth_bytes else TAKEN
+    return "rejected by the mechanism" if told.auth_bytes else TAKEN
 
 
 def _address(number: int) -> str:
-    """Return one of many addresses: of a single one, failures are soon not looked at any more."""
+    """Return one of many addresses, because after some failures an address is rejected without a check."""
     return f"127.0.2.{1 + number % ADDRESSES}"
 
 
 def _flood(mechanism: str, tokens: Callable[[int], Sequence[bytes]], nodes: Nodes) -> str:
-    """Log in for some seconds over connections that are opened anew after each failure."""
+    """Log in for some seconds, over a new connection after each failure."""
     until = time.monotonic() + SECONDS
 
     def work(place: int) -> Counter[str]:
@@ -97,7 +97,7 @@ def _flood(mechanism: str, tokens: Callable[[int], Sequence[bytes]], nodes: Node
 
     with ThreadPoolExecutor(THREADS) as threads:
         total = sum(threads.map(work, range(THREADS)), Counter[str]())
-    assert not total[TAKEN], f"{total[TAKEN]} wrong logins were taken"
+    assert not total[TAKEN], f"{total[TAKEN]} wrong logins were accepted"
     return ", ".join(f"{count} x {word}" for word, count in sorted(total.items()))
 
 
@@ -106,12 +106,12 @@ def _passwords(number: int) -> Sequence[bytes]:
 
 
 def _proofs(number: int) -> Sequence[bytes]:
-    """A proof for a nonce that the client cannot know: it fails where a wrong password would."""
+    """Return a login with a proof for a wrong nonce, which fails where a wrong password would."""
     return [f"n,,n={USER if number % 2 else f'nobody{number}'},r=abc".encode(), b"c=biws,r=abc,p=AAAA"]
 
 
 def _first_alone(number: int) -> Sequence[bytes]:
-    """Ask for the salt of a user, and leave with it: for names of every length."""
+    """Return a first message alone, which asks for a user's salt; the names have many lengths."""
     name = USER if number % 2 else f"nobody{number}" * (1 + number % 1_000)
     return [f"n,,n={name},r=abc".encode()]
 
@@ -128,7 +128,7 @@ def _giant_scram(number: int) -> Sequence[bytes]:
         b"n,,m=" + giant + b",n=a,r=abc\0",
         b"\xff" * LARGEST_TOKEN,
     )
-    # The second message of the client, whose nonce is giant: most first ones are refused.
+    # A second message with a giant nonce follows, though most of the first messages are rejected.
     return [messages[number % len(messages)], b"c=biws,r=" + giant + b",p=" + b"AAAA" * 10]
 
 
@@ -137,7 +137,7 @@ def _large_plain(number: int) -> Sequence[bytes]:
 
 
 def _large_frames(nodes: Nodes) -> str:
-    """Begin frames of more than 64 KiB before a login, and send as much as is taken."""
+    """Announce frames of more than 64 KiB before a login, and send as much as the node accepts."""
     sizes = (65_537, 1 << 20, 100 << 20, 0x7FFFFFFF, 0xFFFFFFFF)
     until = time.monotonic() + SECONDS
     counted: Counter[str] = Counter()
@@ -237,7 +237,7 @@ def _told(counted: Counter[str]) -> str:
 
 
 def _basic_logins(nodes: Nodes) -> str:
-    """Wrong passwords for many users, from some addresses."""
+    """Send wrong passwords of many users, from many addresses."""
 
     def ask(number: int) -> int:
         login = base64.b64encode(f"{PLAIN_USER if number % 2 else number}:{WRONG}{number}".encode()).decode()
@@ -250,7 +250,7 @@ def _basic_logins(nodes: Nodes) -> str:
 
 
 def _sessions(nodes: Nodes) -> str:
-    """Log in to the console again and again, with the right password."""
+    """Log in to the console repeatedly, with the right password."""
     body = json.dumps({"user": USER, "password": USER_PASSWORD})
     headers = {"Content-Type": "application/json", "Origin": nodes.rest}
 
@@ -276,14 +276,14 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="wrong-proofs",
-        sends=f"SCRAM with wrong proofs of users that there are and are not, for {SECONDS:g} s",
+        sends=f"SCRAM with wrong proofs of users that exist and that do not, for {SECONDS:g} s",
         send=partial(_flood, "SCRAM-SHA-512", _proofs),
         cpu_s=SECONDS,
         **_LOGIN,
     ),
     Attack(
         name="salts-and-left",
-        sends=f"first messages of SCRAM for users that there are and are not, and the end, for {SECONDS:g} s",
+        sends=f"first messages of SCRAM, for users that exist and that do not, for {SECONDS:g} s",
         send=partial(_flood, "SCRAM-SHA-512", _first_alone),
         cpu_s=SECONDS,
         **_LOGIN,
@@ -314,7 +314,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         sends=f"{BASIC_LOGINS:,} wrong passwords at the REST API, for many users from {ADDRESSES} addresses",
         send=_basic_logins,
         prepare=_make_user,
-        cpu_s=20.0,  # each with a handshake of TLS and up to 16,384 iterations: 12 ms
+        cpu_s=20.0,  # 12 ms for each: a TLS handshake and up to 16,384 iterations
         **_LOGIN,
     ),
     Attack(
@@ -326,7 +326,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="tokens-of-unknown-keys",
-        sends=f"access tokens with made-up ids of keys, for {SECONDS:g} s",
+        sends=f"access tokens with made-up key ids, for {SECONDS:g} s",
         send=partial(_flood, "OAUTHBEARER", _unknown_keys),
         cpu_s=2.0 * SECONDS,
         settings=TOKEN_SETTINGS,
@@ -334,7 +334,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="token-bombs",
-        sends="access tokens of deep JSON, huge numbers, many names, and of nothing but dots",
+        sends="access tokens of deeply nested JSON, huge numbers, many names, or only dots",
         send=partial(_flood, "OAUTHBEARER", _token_bombs),
         cpu_s=2.0 * SECONDS,
         settings=TOKEN_SETTINGS,

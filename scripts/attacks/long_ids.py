@@ -1,4 +1,4 @@
-"""Ids of kilobytes: refused before they are hashed, kept or compared, in every API that takes one."""
+"""Ids of kilobytes, in every API that takes an id: rejected before they are hashed, kept or compared."""
 
 import struct
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ FLOOD_BYTES_PER_S: Final = 3_000_000.0
 def _send_strings(
     nodes: Nodes, api: ApiKey, version: int, count: int, size: int, *, tail: bytes = b""
 ) -> str:
-    """Send one frame of strings to one node; the codes of its answer."""
+    """Send one frame of strings to one node; return the error codes of the response."""
     frame = strings_frame(api, version, count, size, tail)
     with nodes.connect(timeout_s=300.0) as client:
         try:
@@ -60,7 +60,7 @@ def _heartbeats(nodes: Nodes) -> str:
 
 
 def _old_ids(nodes: Nodes) -> str:
-    """Ask for groups that could be from before the limit, as long as such a request may be."""
+    """Request the longest ids that APIs accept for groups from before the limit on ids."""
     maker = object.__new__(WireClient)
     maker.client_id, maker.correlation_id = "attack", 0
     told = []
@@ -76,7 +76,7 @@ def _old_ids(nodes: Nodes) -> str:
 
 
 def _join_with_payloads(nodes: Nodes) -> str:
-    """One payload that is too long, and as many as fit in a frame that are not."""
+    """Join with one payload that is too long, then with as many allowed ones as fit in a frame."""
     fields = {
         "group_id": "payloads",
         "session_timeout_ms": 30_000,
@@ -171,9 +171,9 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="old-ids",
-        sends="four APIs that take old ids with two of 32,700 characters, 3 MB/s for 3 s",
+        sends="four APIs that accept ids from before the limit, two of 32,700 characters, 3 MB/s for 3 s",
         send=_old_ids,
-        cpu_s=1.5,  # some 2 ms a request: it is read twice, hashed, and said again in the answer
+        cpu_s=1.5,  # some 2 ms a request: it is read twice, hashed, and repeated in the response
     ),
     Attack(
         name="join-group-payloads",

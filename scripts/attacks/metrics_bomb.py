@@ -1,4 +1,4 @@
-"""Names that make an exposition of metrics large: they stand in each series, with their letters escaped."""
+"""Names that make an exposition of metrics large: each series contains them, with every character escaped."""
 
 import struct
 from collections import Counter
@@ -18,7 +18,8 @@ TOPIC: Final = "metrics-bomb"
 MAX_SCRAPE_BYTES: Final = 33_554_432  # the default of ottla.metrics.bytes.max
 IN_FLIGHT: Final = 100
 CLIENT_IDS: Final = 5_000
-SETTINGS: Final = {"quota.window.num": "13"}  # Quotas stay: others must not be attacked on these nodes.
+# Settings of its own, so that no other attack shares these nodes: the quotas stay on them.
+SETTINGS: Final = {"quota.window.num": "13"}
 TOPICS: Final = 300
 SHARE_GROUPS: Final = 400
 
@@ -65,12 +66,12 @@ def _send(nodes: Nodes) -> str:
 
 def _scraped(nodes: Nodes) -> str:
     sizes = [len(nodes.scrape()) for _ in range(SCRAPES)]
-    assert max(sizes) <= MAX_SCRAPE_BYTES, f"a scrape of {max(sizes)} bytes"
+    assert max(sizes) <= MAX_SCRAPE_BYTES, f"a scrape has {max(sizes)} bytes"
     return f"scrapes of {max(sizes) / 1e6:.1f} MB"
 
 
 def _limit_every_client(nodes: Nodes) -> None:
-    """A quota that nobody reaches: clients that have one are measured, each by its id."""
+    """Set a quota that no client reaches, because clients with a quota are measured, each by its id."""
     entry = {
         "entity": [{"entity_type": "client-id", "entity_name": None}],
         "ops": [{"key": "request_percentage", "value": 1e6}],
@@ -94,7 +95,7 @@ def _send_client_ids(nodes: Nodes) -> str:
 
 
 def _send_topics_and_share_groups(nodes: Nodes) -> str:
-    """Names as long as they may be; Kafka allows no letters in those of topics that are escaped."""
+    """Create topics and share groups with the longest names; those of topics hold nothing to escape."""
     with nodes.connect() as client:
         wanted = [
             {"name": f"{number:m<249}", "num_partitions": 1, "replication_factor": 1}
@@ -131,7 +132,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         send=_send_topics_and_share_groups,
         prepare=_prepare,
         cpu_s=8.0,
-        growth_mib=128.0,  # as for other groups, fewer
+        growth_mib=128.0,  # as in metrics-bomb, for fewer groups
         node_counts=(1,),
     ),
     Attack(
@@ -141,7 +142,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         prepare=_prepare,
         cpu_s=5.0,
         # 3,300 groups (groups_and_ids of the budget) of some 10 kB each, and expositions of up to 32 MiB, in
-        # pieces and whole.
+        # pieces and joined.
         growth_mib=192.0,
         node_counts=(1,),
     ),

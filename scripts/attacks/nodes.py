@@ -1,4 +1,4 @@
-"""A node of Ottla, or three, as processes of their own: started, measured, told to end."""
+"""Start, measure and stop one Ottla node or three, as processes of their own."""
 
 import re
 import signal
@@ -18,7 +18,7 @@ from tests.compat.wire_client import CALL_TIMEOUT_S, WireClient
 from tests.cpu_time import cpu_seconds_of
 from tests.ports import free_ports
 
-# How long a node may take to end after SIGTERM: k8s/base/statefulset.yaml gives it 90 s.
+# The longest that a node may take to end after SIGTERM; k8s/base/statefulset.yaml allows 90 s.
 GRACE_S: Final = 60.0
 SETTINGS: Final = {
     "num.partitions": "1",
@@ -29,32 +29,32 @@ THREE_SETTINGS: Final = {"default.replication.factor": "3", "min.insync.replicas
 SCRAPE_TIMEOUT_S: Final = 120.0
 LONGEST_TURN: Final = "ottla_event_loop_turn_max_seconds"
 PORTS_OF_SECURED: Final = 4
-# An exposition is kept for a second.
+# A node keeps an exposition for a second.
 BETWEEN_SCRAPES_S: Final = 1.1
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nodes:
-    """Nodes that serve; `processes` are theirs, in the order of their ids."""
+    """Running nodes; `processes` is in the order of their ids."""
 
     processes: tuple[NodeProcess, ...]
     access: Access | None = None  # None: the nodes are open
-    role: Role = Role.ADMINISTRATOR  # whose connections are made
-    first: int = 0  # the place of the node that is attacked
+    role: Role = Role.ADMINISTRATOR  # of the connections
+    first: int = 0  # the index of the node that is attacked
 
     def acting(self, role: Role) -> "Nodes":
-        """Return the same nodes for somebody else."""
+        """Return these nodes with connections of another role."""
         return replace(self, role=role)
 
     def each(self) -> "list[Nodes]":
-        """Return the same nodes once for each that may be attacked."""
+        """Return these nodes once for each node, as the one that is attacked."""
         return [replace(self, first=place) for place in range(len(self.processes))]
 
     def connect(
         self, *, client_id: str | None = "attack", timeout_s: float = CALL_TIMEOUT_S, source: str = ""
     ) -> WireClient:
-        """Return a connection to the attacked node, logged in where the role has a user."""
+        """Return a connection to the attacked node, logged in if the role has a user."""
         if self.access is None:
             return WireClient(self.bootstrap, client_id=client_id, timeout_s=timeout_s, source=source)
         return connect(
@@ -67,7 +67,7 @@ class Nodes:
         )
 
     def scrape(self, place: int = 0) -> bytes:
-        """Return the metrics of a node, as a Prometheus reads them."""
+        """Return the metrics of a node, as Prometheus reads them."""
         access = self.access
         headers = {} if access is None else access.basic(Role.ADMINISTRATOR)
         request = urllib.request.Request(f"{self.processes[place].rest}/metrics", headers=dict(headers))
@@ -78,7 +78,7 @@ class Nodes:
 
     @property
     def bootstrap(self) -> str:
-        """HOST:PORT of the node that is attacked where an attack goes to one."""
+        """HOST:PORT of the attacked node."""
         return self.processes[self.first].bootstrap
 
     @property
@@ -94,23 +94,23 @@ class Nodes:
         return all(one.process.poll() is None for one in self.processes)
 
     def cpu_s(self) -> float:
-        """User and system time of all nodes so far."""
+        """Return the user and system time of all nodes so far."""
         return sum(cpu_seconds_of(one.process.pid) for one in self.processes)
 
     def rss_mib(self) -> list[float]:
         return [_status_mib(one.process.pid, "VmRSS") for one in self.processes]
 
     def reset_peaks(self) -> None:
-        """From here on `peak_mib` counts anew."""
+        """Reset the peaks that `peak_mib` returns."""
         for one in self.processes:
             Path(f"/proc/{one.process.pid}/clear_refs").write_text("5")
 
     def peak_mib(self) -> list[float]:
-        """The most memory that each node had since `reset_peaks`."""
+        """Return the most memory that each node had since `reset_peaks`."""
         return [_status_mib(one.process.pid, "VmHWM") for one in self.processes]
 
     def longest_turn_s(self) -> float:
-        """The longest turn of a node's loop since the last call, in CPU time of the loop's thread."""
+        """Return the longest turn of a node's loop since the last call, in CPU time of the loop's thread."""
         return max(self._gauge(place, LONGEST_TURN) for place in range(len(self.processes)))
 
     def _gauge(self, place: int, name: str) -> float:
@@ -122,7 +122,7 @@ class Nodes:
         return "".join(one.home.log.read_text(errors="replace") for one in self.processes)
 
     def stop(self) -> bool:
-        """SIGTERM to all; False if one did not end in its grace, and is killed."""
+        """Stop all by SIGTERM; kill those that do not end within GRACE_S. False if there are any."""
         for one in self.processes:
             if one.process.poll() is None:
                 one.process.send_signal(signal.SIGTERM)
@@ -147,7 +147,7 @@ def start_nodes(
     *,
     is_secure: bool = False,
 ) -> Nodes:
-    """So many nodes with these settings, when they serve; `start` starts a process."""
+    """Start `count` nodes with these settings, and return them once they serve; `start` starts a process."""
     secured = SECURED_SETTINGS if is_secure else {}
     overrides = {**SETTINGS, **(THREE_SETTINGS if count == 3 else {}), **secured, **settings}
     homes = write_homes(

@@ -1,7 +1,7 @@
-"""Batches that no client of Kafka's could read past: all are refused, and nothing of them is kept.
+"""Corrupt batches that Kafka's consumers could not get past: nodes must reject all and keep nothing of them.
 
-Counts that lie, lengths below zero or beyond the end, bytes left over, garbage that calls itself compressed,
-and 125,000 empty members of gzip, which once took quadratic time.
+They have false counts, lengths below zero or beyond the end, trailing bytes, garbage marked as compressed, or
+125,000 empty gzip members, which once took quadratic time.
 """
 
 import gzip
@@ -35,13 +35,13 @@ _MAGIC: Final = {
 
 
 def _body(delta: bytes, key: bytes, value: bytes, headers: bytes = b"\0") -> bytes:
-    """A record of these encoded parts, with its right length."""
+    """Return a record of these encoded parts, with the correct length."""
     body = b"\0\0" + delta + key + value + headers
     return varint(len(body)) + body
 
 
 def poisons() -> dict[str, bytes]:
-    """Return a batch for each way to be wrong."""
+    """Return a batch for each kind of corruption, by its description."""
     good = record(0, b"value")
     null = varint(-1)
     wrong = {
@@ -68,7 +68,7 @@ def poisons() -> dict[str, bytes]:
 
 
 def lying() -> bytes:
-    """Return a batch of one record that claims 2^31-1; 1,500 of them once made 6,003 files."""
+    """Return a batch of one record that claims 2^31-1; 1,500 such batches once created 6,003 files."""
     return batch(records_count=MOST, last_offset_delta=MOST - 1)
 
 
@@ -88,7 +88,7 @@ def _make(nodes: Nodes, topic: str, **configs: str) -> None:
 
 
 def _produced(nodes: Nodes, topic: str, batches: Sequence[bytes]) -> Counter[int]:
-    """Produce each in a request of its own, some at a time; the codes."""
+    """Produce each batch in a request of its own, IN_FLIGHT at a time; return the error codes."""
     codes: Counter[int] = Counter()
     response = message_class("produce", "Response")
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
@@ -116,20 +116,20 @@ def _files(nodes: Nodes, topic: str) -> int:
 
 
 def _refused(nodes: Nodes, topic: str, batches: Sequence[bytes]) -> str:
-    """Have all refused; AssertionError if one is taken, or anything of one is kept."""
+    """Produce the batches; AssertionError if a node accepts one, or keeps anything of one."""
     leader = at_leader(nodes, topic)
     files = _files(nodes, topic)
     with leader.connect() as client:
         end = _end_offset(client, topic)
         codes = _produced(leader, topic, batches)
-        assert not codes[0], f"{codes[0]} poisoned batches were taken"
-        assert _end_offset(client, topic) == end, "something of a poisoned batch is in the log"
+        assert not codes[0], f"{codes[0]} poisoned batches were accepted"
+        assert _end_offset(client, topic) == end, "a part of a poisoned batch is in the log"
         partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
         topics = [{"topic": topic, "partitions": [partition]}]
         fetched = client.call("fetch", 12, max_wait_ms=0, min_bytes=0, topics=topics)
         assert not fetched.responses[0].partitions[0].error_code, "the log cannot be read any more"
     made = _files(nodes, topic) - files
-    assert not made, f"{made} files were made"
+    assert not made, f"{made} files were created"
     return in_words(codes)
 
 
@@ -139,7 +139,7 @@ def _prepare(nodes: Nodes) -> None:
 
 def _send_each(nodes: Nodes) -> str:
     taken = [name for name, one in poisons().items() if _produced(at_leader(nodes, TOPIC), TOPIC, [one])[0]]
-    assert not taken, f"taken: {', '.join(taken)}"
+    assert not taken, f"accepted: {', '.join(taken)}"
     return _refused(nodes, TOPIC, [*poisons().values()] * ROUNDS)
 
 
@@ -160,7 +160,7 @@ def _send_members(nodes: Nodes) -> str:
 ATTACKS: Final[Sequence[Attack]] = (
     Attack(
         name="poisoned-batches",
-        sends=f"{len(poisons())} sorts of batches with wrong counts, lengths or garbage, {ROUNDS} times",
+        sends=f"{len(poisons())} kinds of batches with wrong counts, lengths or garbage, {ROUNDS} times",
         send=_send_each,
         prepare=_prepare,
         cpu_s=2.0,

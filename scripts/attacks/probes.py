@@ -1,8 +1,8 @@
-"""One HTTP GET from any address of this machine, and a process that asks /healthz again and again.
+"""An HTTP GET from any address of this machine, and a process that requests /healthz repeatedly.
 
-`python -m attacks.probes URL` asks until its input ends, then tells as JSON how often it asked, the longest
-time that an answer took, and what failed. It is a process of its own, as a kubelet is: in that of an attack
-it would wait for the attack's threads.
+`python -m attacks.probes URL` sends requests until its input ends, then prints as JSON the number of
+requests, the longest time of a response, and the failures. It is a process of its own, as a kubelet is:
+within the process of an attack it would wait for the attack's threads.
 """
 
 import http.client
@@ -28,7 +28,7 @@ def get(
     timeout_s: float = TIMEOUT_S,
     headers: Mapping[str, str] | None = None,
 ) -> tuple[int, bytes]:
-    """Return status and body of one GET, asked from an address of this machine."""
+    """Send one GET from an address of this machine; return status and body."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(
         str(parts.hostname), parts.port, timeout=timeout_s, source_address=(source, 0)
@@ -42,7 +42,7 @@ def get(
 
 
 def main(url: str) -> None:
-    """Ask until the input ends."""
+    """Send requests until the input ends, and print the measurements."""
     is_over = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), is_over.set()), daemon=True).start()
     asked, longest_s, failures = 0, 0.0, []

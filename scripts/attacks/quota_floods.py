@@ -1,4 +1,4 @@
-"""Clients that have quotas: very many of them, and some that do not wait for the time that they are told."""
+"""Clients that have quotas: very many, and some that ignore the throttle time of their responses."""
 
 import time
 from collections.abc import Sequence
@@ -17,7 +17,8 @@ ID_CHARS: Final = 200
 IMPATIENT: Final = "impatient"
 CONNECTIONS: Final = 8
 SECONDS: Final = 3.0
-SETTINGS: Final = {"quota.window.num": "12"}  # Quotas stay: others must not be attacked on these nodes.
+# Settings of its own, so that no other attack shares these nodes: the quotas stay on them.
+SETTINGS: Final = {"quota.window.num": "12"}
 
 
 def _set_quota(key: str, value: float, client_id: str | None, nodes: Nodes) -> None:
@@ -61,7 +62,7 @@ def _impatient(nodes: Nodes) -> str:
         return sent
 
     with ThreadPoolExecutor(CONNECTIONS) as clients:
-        return f"{sum(clients.map(send, range(CONNECTIONS)))} requests taken"
+        return f"{sum(clients.map(send, range(CONNECTIONS)))} requests accepted"
 
 
 ATTACKS: Final[Sequence[Attack]] = (
@@ -75,7 +76,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="impatient-clients",
-        sends=f"{CONNECTIONS} connections beyond their quota that send as much as is taken",
+        sends=f"{CONNECTIONS} connections beyond their quota that send as much as the node accepts",
         prepare=partial(_set_quota, "request_percentage", 0.0001, IMPATIENT),
         send=_impatient,
         cpu_s=1.0,

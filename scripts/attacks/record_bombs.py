@@ -1,5 +1,6 @@
-"""Batches of some kB that open into millions of records, and who must open them: produce, look-ups by time,
-compaction, the readers of the REST API.
+"""Batches of a few kB that decompress into millions of records, for each part that decompresses batches.
+
+These are Produce, look-ups by time, compaction, and reads over the REST API.
 """
 
 import http.client
@@ -26,24 +27,24 @@ from tests.compat.wire_client import WireClient, eventually
 MILLION: Final = 1_000_000
 MANY_BOMBS: Final = 100
 TINY: Final = bytes.fromhex("0c000000010100")  # no key, no value
-# The largest timestamp that a header claims, and no record has: within what a topic accepts.
+# The largest timestamp, which a header claims though no record has it; within the range that a topic accepts.
 LIE_MS: Final = int(time.time() * 1000) + 1_800_000
 LATE_MS: Final = LIE_MS - 1
 GONE_CLIENTS: Final = 8
 TAIL_S: Final = 2.0
-# As the console asks: the newest ones, a search, and what came since a time.
+# Requests as the console sends them: the newest records, a search, and the records since a time.
 CONSOLE_PAGES: Final = (
     "offset=-50&count=50&timeout_ms=1500",
     "offset=earliest&filter=nothing&timeout_ms=1500",
     f"timestamp={int(time.time() * 1000) - 3_600_000}&count=50&timeout_ms=1500",
 )
-# A node that stores what is refused by default, as nodes did before records were checked.
+# The node stores batches that it rejects by default, as nodes did before they validated records.
 BELIEVES: Final = {"validate.records": "false", "log.cleaner.backoff.ms": "100"}
 
 
 @cache
 def bomb(number: int, *, max_timestamp: int | None = None) -> bytes:
-    """One batch of so many records, 0.7 kB a million."""
+    """Return a batch of this number of records, 0.7 kB for each million."""
     now_ms = int(time.time() * 1000)
     header = BatchHeader(
         0, 0, 0, 2, 0, Compression.ZSTD, number - 1, now_ms, max_timestamp or now_ms, -1, -1, -1, number
@@ -52,7 +53,7 @@ def bomb(number: int, *, max_timestamp: int | None = None) -> bytes:
 
 
 def _made(topic: str, **configs: str) -> Callable[[Nodes], None]:
-    """Return a function that makes a topic of one partition with these settings on the first node."""
+    """Return a function that creates a topic of one partition with these settings."""
 
     def prepare(nodes: Nodes) -> None:
         with nodes.connect() as client:
@@ -99,19 +100,19 @@ def _send_refused(nodes: Nodes) -> str:
 
 
 def _send_to_compacted(nodes: Nodes) -> str:
-    """Its records have no keys: each batch is opened, beside the batches of an honest producer."""
+    """Produce bombs to a compacted topic, which decompresses each to find keys, beside an honest producer."""
     with ThreadPoolExecutor(8) as threads:
         hostile = [threads.submit(_produce, nodes, "bombs-compacted", bomb(MILLION)) for _ in range(40)]
         honest = batch([b"honest" * 20_000], keys=[b"k"])
         told = {_produce(nodes, "bombs-compacted", honest) for _ in range(5)}
         refused = {one.result() for one in hostile}
-    assert told == {"NONE"}, f"an honest producer was told {told}"
+    assert told == {"NONE"}, f"an honest producer got {told}"
     assert refused == {"INVALID_RECORD"}, refused
     return "40 x INVALID_RECORD"
 
 
 def prepare_times(nodes: Nodes) -> None:
-    """Make topics for look-ups by time: one with bombs that lie, an honest one."""
+    """Create topics for look-ups by time: one with bombs whose headers lie, and an honest one."""
     _made("bombs-times")(nodes)
     _made("honest-times")(nodes)
     for _ in range(20):
@@ -120,18 +121,18 @@ def prepare_times(nodes: Nodes) -> None:
 
 
 def begin_look_up(client: WireClient) -> None:
-    """Ask for a time in all the bombs, and do not wait for the answer."""
+    """Send a look-up of a time that is after every bomb's records; do not wait for the response."""
     partitions = [{"partition_index": 0, "timestamp": LATE_MS}]
     client.send("list_offsets", 7, replica_id=-1, topics=[{"name": "bombs-times", "partitions": partitions}])
 
 
 def _send_times(nodes: Nodes) -> str:
-    """Clients that go at once, and one that stays: its look-up in another topic is served meanwhile."""
+    """Look up times in bombs, over connections that close at once; an honest look-up must be served."""
     for _ in range(GONE_CLIENTS):
         with at_leader(nodes, "bombs-times").connect() as client:
             begin_look_up(client)
     honest = _list_offsets(nodes, "honest-times", 1)
-    assert (honest.error_code, honest.offset) == (0, 0), f"an honest look-up was told {honest}"
+    assert (honest.error_code, honest.offset) == (0, 0), f"an honest look-up got {honest}"
     told = _list_offsets(nodes, "bombs-times", LATE_MS)
     return f"error code {told.error_code}"
 
@@ -144,7 +145,7 @@ def _prepare_readers(nodes: Nodes) -> None:
 
 
 def _send_readers(nodes: Nodes) -> str:
-    """Pages as the API and the console ask for them, and a live tail, while the node is probed."""
+    """Read pages as clients of the API and the console do, and a live tail, while the node is probed."""
     cluster = json.loads(get(nodes.rest, "/v3/clusters")[1])["data"][0]["cluster_id"]
     path = f"/v3/clusters/{cluster}/topics/bombs-read/records"
     asked = (*(f"offset=earliest&count={count}" for count in (1, 2, 100, 1, 1, 1)), *CONSOLE_PAGES)
@@ -156,7 +157,7 @@ def _send_readers(nodes: Nodes) -> str:
 
 
 def _tail(nodes: Nodes, path: str) -> int:
-    """Follow a live tail that finds nothing for a while; the bytes that it told."""
+    """Follow a live tail that finds nothing, for TAIL_S; return the number of bytes received."""
     parts = urlsplit(nodes.rest)
     connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=TAIL_S)
     told = 0
@@ -180,7 +181,7 @@ def _prepare_cleaner(nodes: Nodes) -> None:
 
 
 def _send_cleaner(nodes: Nodes) -> str:
-    """A topic that is made compacted when the bomb is in it already."""
+    """Make a topic compacted that holds a bomb already."""
     _make_compacted(nodes, "bombs-cleaned")
     told = eventually(lambda: _cleaned(nodes, "bombs-cleaned"), bool)
     assert told, "the log was neither cleaned nor set apart"
@@ -188,7 +189,7 @@ def _send_cleaner(nodes: Nodes) -> str:
 
 
 def _make_compacted(nodes: Nodes, topic: str) -> None:
-    """Have the cleaner clean soon what a topic has."""
+    """Make a topic compacted, and close its segment, so that the cleaner cleans it soon."""
     with nodes.connect() as client:
         wanted = {
             "cleanup.policy": "compact",
@@ -198,7 +199,7 @@ def _make_compacted(nodes: Nodes, topic: str) -> None:
         configs = [{"name": name, "config_operation": 0, "value": value} for name, value in wanted.items()]
         resources = [{"resource_type": 2, "resource_name": topic, "configs": configs}]
         client.call("incremental_alter_configs", 1, resources=resources, validate_only=False)
-    for _ in range(2):  # the next batches close the segment of what was there
+    for _ in range(2):  # each new batch closes the segment before it
         time.sleep(0.05)
         _produce(nodes, topic, batch([b"next"], keys=[b"k"]))
 
@@ -211,7 +212,10 @@ def _prepare_many(nodes: Nodes) -> None:
 
 
 def _send_many(nodes: Nodes) -> str:
-    """The topic of bombs is always the dirtier one; an honest one is cleaned between its rounds."""
+    """Make a topic of bombs compacted, then an honest topic.
+
+    The topic of bombs is always the dirtier one; the honest topic must be cleaned between its rounds.
+    """
     _make_compacted(nodes, "bombs-many")
     time.sleep(1.0)  # its first round has begun
     _make_compacted(nodes, "honest-compacted")
@@ -227,7 +231,7 @@ def _send_many(nodes: Nodes) -> str:
 
 
 def _cleaned(nodes: Nodes, topic: str) -> str:
-    """Return how the cleaner has dealt with a topic; empty while it has not."""
+    """Return "cleaned" or "set apart" once the cleaner has processed a topic, and an empty text before."""
     if re.search(rf"{topic}-0 cleaned from", nodes.log()):
         return "cleaned"
     scrapes = b"".join(nodes.scrape(place) for place in range(len(nodes.processes)))
@@ -240,7 +244,7 @@ def _cleaned(nodes: Nodes, topic: str) -> str:
 ATTACKS: Final[Sequence[Attack]] = (
     Attack(
         name="bombs-produced",
-        sends="10 batches of 7 kB with 10 million records each, that claim one offset",
+        sends="10 batches of 7 kB with 10 million records each, which all claim one offset",
         send=_send_refused,
         prepare=_made("bombs-checked"),
         cpu_s=5.0,
@@ -254,7 +258,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="bombs-by-time",
-        sends="look-ups by time in 20 batches of 10 million records that lie, by clients that go at once",
+        sends="look-ups by time in 20 batches of 10 million records with false times; clients leave at once",
         send=_send_times,
         prepare=prepare_times,
         cpu_s=6.0,
@@ -265,7 +269,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         sends="pages of a topic with 5 batches of 10 million records",
         send=_send_readers,
         prepare=_prepare_readers,
-        cpu_s=8.0,  # a tail opens what it may, while it is there
+        cpu_s=8.0,  # a live tail decompresses within its budget for as long as it is open
         settings={**BELIEVES, **SETTINGS},
     ),
     Attack(
@@ -282,7 +286,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         send=_send_many,
         prepare=_prepare_many,
         cpu_s=60.0,
-        growth_mib=160.0,  # and the map of keys, for as many as there are offsets
+        growth_mib=160.0,  # includes the map of keys, sized by the number of offsets
         settings=BELIEVES,
         is_thorough=True,
     ),

@@ -1,4 +1,4 @@
-"""A table of attacks: the cost of each, and the limits that it missed."""
+"""A table of attacks: the cost of each, and the limits that it exceeded."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ COLUMNS = ("attack", "CPU s", "limit", "MiB", "limit", "turn ms", "good p50/p99 
 
 
 def print_outcomes(outcomes: Sequence[Outcome], console: Console) -> None:
-    """A table of what was measured, and what missed its limit."""
+    """Print the measurements of each attack, and the limits that it exceeded."""
     table = Table(*COLUMNS)
     for one in outcomes:
         attack, seen = one.attack, one.seen
@@ -32,7 +32,7 @@ def print_outcomes(outcomes: Sequence[Outcome], console: Console) -> None:
 
 
 def print_list(attacks: Sequence[Attack], console: Console) -> None:
-    """The attacks by name, with what each sends."""
+    """Print the name, the requests and the limits of each attack."""
     table = Table("attack", "what it sends", "CPU s", "MiB")
     for one in attacks:
         table.add_row(one.name, escape(one.sends), f"{one.cpu_s:g}", f"{one.growth_mib:g}")

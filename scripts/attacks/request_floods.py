@@ -1,4 +1,4 @@
-"""Small requests, sent one behind the other without waiting, over some connections at once."""
+"""Small requests, sent in a row without waiting for responses, over several connections at once."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +10,7 @@ from attacks.hostile import TIMEOUT_S
 from attacks.nodes import Nodes
 
 CONNECTIONS: Final = 8
-PIPELINED: Final = 64  # as many as a node serves of one connection before others get their turn
+PIPELINED: Final = 64  # as many as a node serves from one connection before it turns to others
 ROUNDS: Final = 40
 COSTLY_ROUNDS: Final = 4
 

@@ -1,6 +1,6 @@
-"""One address that wants all of the REST API, or of the probes' port: others and the kubelet are served.
+"""One address that wants all of the REST API, or of the probes' port; others and the kubelet must be served.
 
-Beside each attack /healthz is asked (`kubelet`).
+During each attack `kubelet` probes /healthz.
 """
 
 import http.client
@@ -68,7 +68,7 @@ def _records_path(nodes: Nodes) -> str:
 
 
 def _filtered_reads(nodes: Nodes, count: int = READS, probe_s: float = math.inf) -> str:
-    """Read from one address and from another; AssertionError for a probe that takes longer than `probe_s`."""
+    """Read from one address and from another; AssertionError if a probe takes longer than `probe_s`."""
     path = _records_path(nodes)
     statuses: Counter[str] = Counter()
 
@@ -86,8 +86,8 @@ def _filtered_reads(nodes: Nodes, count: int = READS, probe_s: float = math.inf)
         others = [get(nodes.rest, f"{path}?count=1&timeout_ms=30000", source=OTHER)[0] for _ in range(3)]
         for one in readers:
             one.join()
-    assert others == [200] * 3, f"another address was answered {others}"
-    assert statuses["429"], f"nothing was refused: {dict(statuses)}"
+    assert others == [200] * 3, f"another address got {others}"
+    assert statuses["429"], f"no read was rejected: {dict(statuses)}"
     for where, longest_s in (("its port", kubelet.longest_s), ("the REST API", kubelet.at_rest_s)):
         assert longest_s <= probe_s, f"a probe at {where} took {longest_s:.2f} s, more than {probe_s:g}"
     return (
@@ -122,7 +122,7 @@ def _live_tails(nodes: Nodes) -> str:
             connection.close()
     statuses = Counter(status for status, _ in opened[:TAILS])
     assert statuses == {200: TAILS_OF_ADDRESS, 429: TAILS - TAILS_OF_ADDRESS}, statuses
-    assert other[0] == 200, f"another address was answered {other[0]}"
+    assert other[0] == 200, f"another address got {other[0]}"
     return f"{dict(statuses)}; {kubelet.asked} probes, the longest {kubelet.longest_s:.2f} s"
 
 
@@ -155,7 +155,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         sends=f"{READS} filtered reads of {RECORDS:,} records from one address, while another one reads",
         send=_filtered_reads,
         prepare=_make_records,
-        # Two cores for as long as a request may take; then all have an answer.
+        # Two cores for the longest time of a request; then all have been answered.
         cpu_s=2.0 * READ_MS / 1000,
         settings=SETTINGS,
         node_counts=(1,),
@@ -165,10 +165,10 @@ ATTACKS: Final[Sequence[Attack]] = (
         sends=f"{MANY_READS:,} filtered reads from one address, and probes within a second",
         send=lambda nodes: _filtered_reads(nodes, MANY_READS, PROBE_LIMIT_S),
         prepare=_make_records,
-        # And refusals, 3 to 5 ms each with their connections while two threads read.
+        # As above, and rejections: 3 to 5 ms each with their connections, while two threads read.
         cpu_s=2.0 * READ_MS / 1000 + MANY_READS * 0.006,
         settings=SETTINGS,
-        is_scripts_alone=True,  # a busy machine gives a node its turn later than in a second
+        is_scripts_alone=True,  # on a busy machine a node may wait longer than a second for a processor
         node_counts=(1,),
     ),
     Attack(

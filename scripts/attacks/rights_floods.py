@@ -1,4 +1,4 @@
-"""Refusals in masses, 50,000 ACLs, forged proofs, and metrics that hostile clients push."""
+"""Masses of denials, 50,000 ACLs, forged proofs, and metrics that hostile clients push."""
 
 import os
 import random
@@ -41,7 +41,7 @@ INTERVAL_MS: Final = "100"
 
 
 def _name(number: int) -> str:
-    """A name of which many prefixes of many lengths have entries."""
+    """Return a name; many prefixes of it, of many lengths, have ACLs."""
     return f"{number * 7919 % ACLS:05d}".ljust(5 + number % 200, "x")
 
 
@@ -89,7 +89,7 @@ def _random_questions(nodes: Nodes) -> str:
 
 
 def _filters(number: int) -> dict[str, Any]:
-    """A filter that matches nothing, which is seen only when entries were looked at."""
+    """Return a filter that matches nothing, which a node finds out only by checking entries."""
     return {
         **_ALL,
         "resource_type_filter": TOPIC,
@@ -106,17 +106,17 @@ def _many_filters(nodes: Nodes) -> str:
 
 
 def _many_described(nodes: Nodes) -> str:
-    """Ask for all entries, again and again."""
+    """Request all entries, three times."""
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
         answers = [client.call("describe_acls", 3, **_ALL) for _ in range(3)]
     return f"{len(answers)} x {sum(len(one.acls) for one in answers[0].resources):,} entries"
 
 
-# ---- refusals ------------------------------------------------------------------------------------------
+# ---- denials -------------------------------------------------------------------------------------------
 
 
 def _audit_flood(nodes: Nodes) -> str:
-    """Be denied very many topics and groups, no two of which are the same."""
+    """Request very many topics and groups without the right to them, each only once."""
 
     def ask(place: int) -> Counter[int]:
         codes: Counter[int] = Counter()
@@ -136,7 +136,7 @@ def _audit_flood(nodes: Nodes) -> str:
 
 
 def _forged_proofs(nodes: Nodes) -> str:
-    """Say that we are the REST API of a node, for the administrator; ask then what only it may."""
+    """Claim to be a node's REST API acting for the administrator; send a request that needs its rights."""
 
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
         told = client.call("metadata", 12, topics=[])
@@ -163,7 +163,7 @@ def _forged_proofs(nodes: Nodes) -> str:
 
     with ThreadPoolExecutor(THREADS) as threads:
         told = Counter(threads.map(forge, range(PROOFS)))
-    assert not told["NONE"], "a forged proof was taken"
+    assert not told["NONE"], "a forged proof was accepted"
     return ", ".join(f"{count} x {word}" for word, count in sorted(told.items()))
 
 
@@ -182,7 +182,7 @@ def _subscribe(nodes: Nodes) -> None:
 
 
 def _filled(one: Callable[[int], bytes]) -> bytes:
-    """Metrics of about a megabyte, of one kind."""
+    """Return about a megabyte of metrics of one kind."""
     made: list[bytes] = []
     size = 0
     while size < PUSH_BYTES:
@@ -199,7 +199,7 @@ def _nested() -> bytes:
 
 
 def _pushed() -> Sequence[tuple[Compression, bytes]]:
-    """What is pushed: series without end, wide points, nothing but fields, and what opens into megabytes."""
+    """Return contents to push: endless series, wide points, bare fields, and bombs of 64 MiB."""
     plain = [
         _filled(lambda number: gauge(f"series-{number}", point(1.5))),
         _filled(
@@ -223,7 +223,7 @@ def _pushed() -> Sequence[tuple[Compression, bytes]]:
 
 
 def _telemetry(nodes: Nodes) -> str:
-    """Push over connections of new clients, which need not wait for their interval."""
+    """Push as new clients, which need not wait for the interval between pushes."""
     contents = _pushed()
 
     def push(number: int) -> int:
@@ -244,7 +244,7 @@ def _telemetry(nodes: Nodes) -> str:
     with ThreadPoolExecutor(THREADS) as threads:
         codes = Counter(threads.map(push, range(PUSHES)))
     scraped = len(nodes.scrape())
-    assert scraped <= MAX_SCRAPE_BYTES, f"a scrape of {scraped} bytes"
+    assert scraped <= MAX_SCRAPE_BYTES, f"a scrape has {scraped} bytes"
     return f"{in_words(codes)}; a scrape of {scraped / 1e6:.1f} MB"
 
 
@@ -256,7 +256,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         name="denials",
         sends=f"{DENIALS * DENIED_ROUNDS * 2 * ASKED_NAMES:,} topics and groups that a user may not see",
         send=_audit_flood,
-        cpu_s=25.0,  # some 70 us for each name: read, judged, refused, counted, told
+        cpu_s=25.0,  # some 70 us for each name: decode, authorize, deny, count, respond
         **_OF_USER,
     ),
     Attack(
@@ -268,11 +268,11 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="telemetry",
-        sends=f"{PUSHES} pushes of a megabyte: series without end, wide points, fields alone, bombs",
+        sends=f"{PUSHES} pushes of a megabyte: endless series, wide points, bare fields, bombs",
         send=_telemetry,
         prepare=_subscribe,
         cpu_s=20.0,
-        # What clients pushed last (client_metrics), pushes that are opened, and expositions of up to 32 MiB.
+        # The last pushes of clients (client_metrics), decompressed pushes, and expositions of up to 32 MiB.
         growth_mib=192.0,
         **_OF_USER,
     ),

@@ -1,4 +1,4 @@
-"""How clients of secured nodes are let in: TLS, and a login by SCRAM for who has a user."""
+"""Connections to secured nodes: TLS, and a SCRAM login for roles that have a user."""
 
 import base64
 import os
@@ -18,7 +18,7 @@ from tests.compat.wire_client import CALL_TIMEOUT_S, WireClient
 
 USER: Final = "mallory"
 USER_PASSWORD: Final = "wonderland"
-# Beside what `ottla.secure` sets: a user without rights, and mechanisms that can be attacked.
+# Besides the settings of `ottla.secure`: a user without rights, and more mechanisms to attack.
 SETTINGS: Final = {
     "sasl.enabled.mechanisms": "SCRAM-SHA-512,SCRAM-SHA-256,PLAIN",
     "ottla.add.scram": f"SCRAM-SHA-512=[name={USER},password={USER_PASSWORD}]",
@@ -26,16 +26,16 @@ SETTINGS: Final = {
 
 
 class Role(Enum):
-    """Whose connections are made to secured nodes; open nodes do not ask."""
+    """The role of a client of secured nodes. Open nodes know no roles."""
 
     ADMINISTRATOR = "administrator"
     USER = "user without rights"
-    STRANGER = "stranger"  # by TLS, without a login
+    STRANGER = "stranger"  # with TLS, without a login
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """The way in for a role."""
+    """The files and logins for connections to secured nodes."""
 
     properties: Path  # of the administrator
     authority: Path
@@ -43,13 +43,13 @@ class Access:
     password: str = field(repr=False)
 
     def login_of(self, role: Role) -> tuple[str, str] | None:
-        """Return user and password; None for who has none."""
+        """Return user and password, or None for a stranger."""
         if role is Role.STRANGER:
             return None
         return (self.administrator, self.password) if role is Role.ADMINISTRATOR else (USER, USER_PASSWORD)
 
     def basic(self, role: Role) -> Mapping[str, str]:
-        """Return the headers by which a role logs in at the REST API."""
+        """Return the headers that log a role in at the REST API."""
         login = self.login_of(role)
         if login is None:
             return {}
@@ -57,7 +57,7 @@ class Access:
 
 
 def read_access(properties: Path) -> Access:
-    """Return the way into the cluster of this client.properties of an administrator."""
+    """Return the access that an administrator's client.properties file gives."""
     settings = parse_properties(properties.read_bytes(), str(properties))
     admin = administrator_of(settings)
     return Access(
@@ -70,7 +70,7 @@ def read_access(properties: Path) -> Access:
 
 @cache
 def tls_context(authority: Path) -> ssl.SSLContext:
-    """Return the context of clients that trust this authority."""
+    """Return a TLS context for clients that trust this authority."""
     return ssl.create_default_context(cafile=str(authority))
 
 
@@ -83,7 +83,7 @@ def connect(
     timeout_s: float = CALL_TIMEOUT_S,
     source: str = "",
 ) -> WireClient:
-    """Return a connection over TLS, logged in as that role."""
+    """Return a TLS connection, logged in as this role."""
     host = bootstrap.rpartition(":")[0]
     context = tls_context(access.authority)
     client = WireClient(
@@ -104,7 +104,7 @@ def connect(
 
 
 def log_in(client: WireClient, user: str, password: str) -> None:
-    """Log in by SCRAM-SHA-512; AssertionError if the node refuses it."""
+    """Log in with SCRAM-SHA-512; AssertionError if the node rejects the login."""
     shaken: Any = client.call("sasl_handshake", 1, mechanism=SCRAM_SHA_512)
     assert not shaken.error_code, shaken
     scram = ScramClient(SCRAM_SHA_512, user, password, nonce=base64.b64encode(os.urandom(24)))

@@ -1,4 +1,4 @@
-"""Attacks on secured nodes: their own, and the others by strangers and by users without rights."""
+"""Attacks on secured nodes: special ones, and the other attacks by strangers and by users without rights."""
 
 import ssl
 from collections.abc import Callable, Sequence
@@ -28,13 +28,13 @@ ATTACKS: Final[Sequence[Attack]] = (
 
 
 def _refused(send: Callable[[Nodes], str]) -> Callable[[Nodes], str]:
-    """Return an attack whose answers are not judged: who has no rights is told something else, or nothing."""
+    """Return a `send` that accepts any response: clients without rights get other errors, or none."""
 
     def attempt(nodes: Nodes) -> str:
         try:
             return send(nodes)
         except (AssertionError, Closed, ssl.SSLError, ConnectionError) as error:
-            return f"refused: {type(error).__name__}"
+            return f"rejected: {type(error).__name__}"
 
     return attempt
 
@@ -50,7 +50,7 @@ def _by(role: Role, attack: Attack) -> Attack:
     )
 
 
-# What is prepared is prepared for clients with rights; attacks without that say the same to everybody.
+# Attacks that prepare something need rights for it; the others send the same requests in any role.
 OTHERS: Final[Sequence[Attack]] = tuple(
     _by(role, one)
     for role in (Role.STRANGER, Role.USER)

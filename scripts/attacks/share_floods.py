@@ -1,5 +1,6 @@
-"""Attacks of members of share groups: acknowledgements one by one, sessions and members in masses, odd
-epochs, and strangers that write the state of share groups.
+"""Attacks by members of share groups, and by strangers that write the state of share groups.
+
+Members acknowledge records one by one, with unexpected epochs, or come in masses, with masses of sessions.
 """
 
 import random
@@ -24,11 +25,11 @@ STATE_TOPIC: Final = "__share_group_state"
 GROUPS_TOPIC: Final = "__consumer_offsets"
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 PATIENCE_S: Final = 60.0
-# As many locks as a group may have in a partition by default: all in flight may have states of their own.
+# The default of group.share.max.partition.max.record.locks. Each record in flight may have its own state.
 LOCKS: Final = 4_000
 PARTITIONS: Final = 10
 SPARE: Final = 16
-# Four numbers count as one element.
+# Four plain numbers of an array count as one element of a request.
 SINGLES: Final = SEVERAL - SPARE
 STATES: Final = SEVERAL - SPARE
 SESSIONS: Final = 3_000  # more than a node keeps
@@ -45,7 +46,7 @@ NOWHERE: Final = bytes(15) + b"\x01"
 Fields = dict[str, Any]
 
 
-# ---- what there is before ----------------------------------------------------------------------------------
+# ---- preparations ------------------------------------------------------------------------------------------
 
 
 def _topic_id(client: WireClient) -> bytes:
@@ -57,7 +58,7 @@ def _topic_id(client: WireClient) -> bytes:
 
 
 def _make_queue(nodes: Nodes) -> None:
-    """Make a topic, and a group with the largest limits that reads it, unless they are there."""
+    """Create a topic, and a group with the largest limits that reads it, unless they exist."""
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
         if not only(
             client.call("metadata", 12, topics=[{"name": TOPIC}], allow_auto_topic_creation=False).topics
@@ -88,7 +89,7 @@ def _make_queue(nodes: Nodes) -> None:
 
 
 def _lead_here(client: WireClient, nodes: Nodes, *names: str) -> None:
-    """Have the attacked node lead these topics, where there are several nodes."""
+    """Make the attacked node the leader of these topics, if there are several nodes."""
     if len(nodes.processes) == 1:
         return
     node_id = nodes.first
@@ -118,7 +119,7 @@ def _lead_here(client: WireClient, nodes: Nodes, *names: str) -> None:
 
 
 def _begin_states(client: WireClient, topic_id: bytes) -> None:
-    """Begin the states of the group, as its coordinator does when a member subscribes to the topic."""
+    """Initialize the states of the group by a subscription to the topic, as its coordinator does."""
     beat = {"group_id": GROUP, "member_id": "beginner", "member_epoch": 0, "subscribed_topic_names": [TOPIC]}
     eventually(
         lambda: client.call("share_group_heartbeat", 1, **beat), lambda one: not one.error_code, PATIENCE_S
@@ -133,7 +134,7 @@ def _begin_states(client: WireClient, topic_id: bytes) -> None:
 
 
 def _fill(client: WireClient) -> None:
-    """Send as many records to each partition as the group may have in flight there."""
+    """Produce as many records to each partition as the group may have in flight there."""
     for index in range(PARTITIONS):
         data = {"index": index, "records": batch([b"x"] * LOCKS)}
         answer = client.call(
@@ -150,7 +151,7 @@ class Member:
         self._topic_id = _topic_id(client)
 
     def fetch(self, **fields: Any) -> list[tuple[int, int, int]]:
-        """Acquire what there is; partition, first and last offset of each range."""
+        """Acquire records; return partition, first and last offset of each range."""
         partitions = [{"partition_index": one} for one in range(PARTITIONS)] if not self._epoch else []
         answer = self.client.call(
             "share_fetch",
@@ -172,7 +173,7 @@ class Member:
         return eventually(lambda: self.fetch(), bool, PATIENCE_S)
 
     def say(self, said: dict[int, list[Fields]]) -> Counter[int]:
-        """Acknowledge batches by partition; the codes of the answer."""
+        """Acknowledge batches by partition; return the error codes of the response."""
         partitions = [
             {"partition_index": index, "acknowledgement_batches": batches} for index, batches in said.items()
         ]
@@ -190,13 +191,13 @@ class Member:
 
 
 def _alternating(first: int, last: int) -> Fields:
-    """One batch, in which each record has another fate than its neighbours."""
+    """Return a batch of acknowledgements that accepts and releases records in turn."""
     types = [ACCEPT if offset % 2 else RELEASE for offset in range(first, last + 1)]
     return {"first_offset": first, "last_offset": last, "acknowledge_types": types}
 
 
 def _singly(first: int, last: int) -> list[Fields]:
-    """A batch for each record."""
+    """Return a batch of acknowledgements for each record."""
     return [_alternating(offset, offset) for offset in range(first, last + 1)]
 
 
@@ -204,7 +205,7 @@ def _singly(first: int, last: int) -> list[Fields]:
 
 
 def _acknowledge(nodes: Nodes, batches: Callable[[int, int], list[Fields]], most: int) -> str:
-    """Acquire all that may be in flight, and say of up to `most` records a request what `batches` makes."""
+    """Acquire all that may be in flight; acknowledge up to `most` records a request, as `batches` says."""
     codes: Counter[int] = Counter()
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
         _fill(client)
@@ -223,7 +224,7 @@ def _acknowledge(nodes: Nodes, batches: Callable[[int, int], list[Fields]], most
 
 
 def _hold_and_leave(nodes: Nodes) -> str:
-    """Acquire every second record one by one, all that may be in flight, and leave with the connection."""
+    """Acquire every second record, each as a range of its own; close the connection with them held."""
     held = 0
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
         _fill(client)
@@ -234,13 +235,13 @@ def _hold_and_leave(nodes: Nodes) -> str:
             held += len(ranges)
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
         other = Member(client, "other")
-        other.acquire()  # when the loop has freed them
+        other.acquire()  # once the node has released them
         other.end()
     return f"{held:,} ranges were held"
 
 
 def _beyond_bounds(nodes: Nodes) -> str:
-    """Acknowledge what nobody has: before, behind and across everything, and more than there can be."""
+    """Acknowledge offsets that no member holds: before, after and across all records, and impossible ones."""
     most = 2**63 - 1
     odd = [(0, most), (most, most), (most - 1, most), (2**62, 2**62 + 5), (-1, 0), (5, 1), (0, 2**31)]
     codes: Counter[int] = Counter()
@@ -265,7 +266,7 @@ def _beyond_bounds(nodes: Nodes) -> str:
 
 
 def _sessions(nodes: Nodes) -> str:
-    """Begin sessions of many members, which stay."""
+    """Open share sessions of many members, and leave them open."""
     codes: Counter[int] = Counter()
     with ExitStack() as stack:
         clients = [stack.enter_context(nodes.connect(timeout_s=TIMEOUT_S)) for _ in range(CONNECTIONS)]
@@ -289,12 +290,12 @@ def _sessions(nodes: Nodes) -> str:
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             for one in pool.map(begin, range(CONNECTIONS)):
                 codes += one
-    assert codes[ErrorCode.SHARE_SESSION_LIMIT_REACHED], "there is no limit to sessions"
+    assert codes[ErrorCode.SHARE_SESSION_LIMIT_REACHED], "the number of share sessions has no limit"
     return in_words(codes)
 
 
 def _giant_fetch(nodes: Nodes) -> str:
-    """Fetch partitions that are not there, as many as a request may name, and forget them again."""
+    """Fetch as many partitions as a request may name, few of which exist, and forget them again."""
     wanted = [{"partition_index": one} for one in range(SINGLES)]
     known: list[Fields] = []
     codes: Counter[int] = Counter()
@@ -321,7 +322,7 @@ def _giant_fetch(nodes: Nodes) -> str:
 
 
 def _odd_epochs(nodes: Nodes) -> str:
-    """Send fetches and acknowledgements with epochs by chance, one behind the other."""
+    """Send fetches and acknowledgements with random session epochs, without waiting for responses."""
     chance = random.Random(1)
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
         topics = [{"topic_id": _topic_id(client), "partitions": [{"partition_index": 0}]}]
@@ -349,7 +350,7 @@ def _odd_epochs(nodes: Nodes) -> str:
 
 
 def _beats(nodes: Nodes, count: int, group: Callable[[int], str], member: Callable[[int], str]) -> str:
-    """Have members join, each with as long a rack as there may be."""
+    """Join as many members, each with the longest rack id."""
 
     def join(start: int) -> Counter[int]:
         found: Counter[int] = Counter()
@@ -374,11 +375,11 @@ def _beats(nodes: Nodes, count: int, group: Callable[[int], str], member: Callab
     return in_words(codes)
 
 
-# ---- strangers that write states ---------------------------------------------------------------------------
+# ---- strangers that write state ----------------------------------------------------------------------------
 
 
 def _write_states(nodes: Nodes) -> str:
-    """Write states of a share-partition of their own, as many and as small as a request may have."""
+    """Write the state of a share-partition, with as many small batches as a request may have."""
     codes: Counter[int] = Counter()
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
         topic_id = _topic_id(client)
@@ -402,7 +403,7 @@ def _write_states(nodes: Nodes) -> str:
 
 
 def _begin_many_states(nodes: Nodes) -> str:
-    """Begin as many states as a request may name, of partitions that are not there."""
+    """Initialize as many states as a request may name, of partitions that do not exist."""
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
         partitions = [{"partition": one, "state_epoch": 1, "start_offset": 0} for one in range(STATES)]
         topics = [{"topic_id": NOWHERE, "partitions": partitions}]
@@ -411,7 +412,7 @@ def _begin_many_states(nodes: Nodes) -> str:
 
 
 def _junk_records(nodes: Nodes) -> str:
-    """Produce records to the topic of states that are none, as whoever may write internal topics."""
+    """Produce junk to the topic of share group state, as a client that may write to internal topics."""
     junk = [b"", b"\0" * 7, b"\xff" * 100, b"\0\0" + b"\xff" * 20_000, None]
     codes: Counter[int] = Counter()
     with nodes.connect(client_id="__admin_client", timeout_s=TIMEOUT_S) as client:
@@ -439,7 +440,7 @@ def _attack(name: str, sends: str, send: Callable[[Nodes], str], cpu_s: float, *
 
 
 def many_groups(count: int) -> Attack:
-    """Return the attack with so many groups, and limits in proportion: a group takes some 9 KiB."""
+    """Return the attack with `count` groups and limits in proportion: a group takes some 9 KiB."""
     beats = partial(
         _beats, count=count, group=lambda number: f"group-{number}", member=lambda number: f"m{number}"
     )
@@ -456,7 +457,7 @@ def many_groups(count: int) -> Attack:
 ATTACKS: Final[Sequence[Attack]] = (
     _attack(
         "acknowledge-alternating",
-        f"ShareAcknowledge of {PARTITIONS * LOCKS:,} records, whose neighbours have another fate, in a batch",
+        f"ShareAcknowledge of {PARTITIONS * LOCKS:,} records, accepted and released in turn in large batches",
         partial(
             _acknowledge, batches=lambda first, last: [_alternating(first, last)], most=4 * (SINGLES - SPARE)
         ),
@@ -468,13 +469,13 @@ ATTACKS: Final[Sequence[Attack]] = (
         partial(_acknowledge, batches=_singly, most=SINGLES // 2),
         20.0,
     ),
-    _attack("hold-and-leave", "a member that has thousands of ranges, and goes", _hold_and_leave, 20.0),
-    _attack("acknowledge-beyond", "acknowledgements of offsets that nobody has", _beyond_bounds, 10.0),
-    _attack("sessions", f"{SESSIONS:,} share sessions that never end", _sessions, 15.0),
+    _attack("hold-and-leave", "a member that holds thousands of ranges and leaves", _hold_and_leave, 20.0),
+    _attack("acknowledge-beyond", "acknowledgements of offsets that no member holds", _beyond_bounds, 10.0),
+    _attack("sessions", f"{SESSIONS:,} share sessions that are never closed", _sessions, 15.0),
     _attack(
-        "giant-fetch", f"ShareFetch with {SINGLES:,} partitions, remembered and forgotten", _giant_fetch, 10.0
+        "giant-fetch", f"ShareFetch with {SINGLES:,} partitions, added and forgotten", _giant_fetch, 10.0
     ),
-    _attack("odd-epochs", "ShareFetch and ShareAcknowledge with epochs by chance", _odd_epochs, 20.0),
+    _attack("odd-epochs", "ShareFetch and ShareAcknowledge with random epochs", _odd_epochs, 20.0),
     _attack(
         "members",
         f"{MEMBERS} members of one share group with racks of {RACK_CHARS:,} characters",
@@ -489,10 +490,10 @@ ATTACKS: Final[Sequence[Attack]] = (
     many_groups(GROUPS),
     _attack(
         "write-states",
-        f"WriteShareGroupState with {STATES:,} states, again and again",
+        f"WriteShareGroupState with {STATES:,} states, repeatedly",
         _write_states,
         15.0,
     ),
     _attack("begin-states", f"InitializeShareGroupState of {STATES:,} partitions", _begin_many_states, 15.0),
-    _attack("junk-records", "records of __share_group_state that are none", _junk_records, 5.0),
+    _attack("junk-records", "junk records in __share_group_state", _junk_records, 5.0),
 )

@@ -1,4 +1,4 @@
-"""Regular expressions made to be slow: refused, or matched in turns within a second of a processor."""
+"""Regular expressions made to be slow: rejected, or matched in short turns for up to one CPU second."""
 
 import random
 import time
@@ -13,15 +13,15 @@ from tests.compat.wire_client import WireClient, eventually
 TOPICS: Final = 1_000
 TOPICS_AT_ONCE: Final = 250
 GROUPS: Final = 20
-# Sets of states that grow with each name, and a wide program to run through them. The first is refused as too
-# large, the second is just within: 2 ms a name of 249 letters.
+# Sets of states that grow with each name, and a wide program to run through them. The first is rejected as
+# too large; the second is just within the limit and takes 2 ms for a name of 249 letters.
 TOO_LARGE: Final = "[ab]*a[ab]{100}|(?:.?){690}"
 SLOW: Final = "[ab]*a[ab]{100}|(?:.?){350}"
 HONEST: Final = "orders-.*"
 
 
 def _make_topics(nodes: Nodes) -> None:
-    """A thousand topics with long names, and one that an honest group wants."""
+    """Create a thousand topics with long names, and one to which an honest group subscribes."""
     chance = random.Random(1)
     names = ["".join(chance.choices("ab", k=249)) for _ in range(TOPICS)] + ["orders-1"]
     with nodes.connect(timeout_s=300.0) as client:
@@ -34,7 +34,7 @@ def _make_topics(nodes: Nodes) -> None:
 
 
 def _beat(client: WireClient, group: str, epoch: int, regex: str | None = None) -> Any:
-    """One heartbeat of a group's only member; with an epoch of 0 it joins."""
+    """Send a heartbeat of a group's only member; with epoch 0 the member joins."""
     joins = epoch == 0
     return client.call(
         "consumer_group_heartbeat",
@@ -49,7 +49,7 @@ def _beat(client: WireClient, group: str, epoch: int, regex: str | None = None) 
 
 
 def _join(client: WireClient, group: str, regex: str) -> Any:
-    """Join, once the group's coordinator is there."""
+    """Join as soon as the group has a coordinator."""
     client.call("find_coordinator", 4, key_type=0, coordinator_keys=[group])
     loading = (
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -82,7 +82,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         name="slow-patterns",
         sends=f"{GROUPS} consumer groups that subscribe to {SLOW} over {TOPICS:,} topics of 249 letters",
         send=_slow_patterns,
-        # Each is given up after a second; an honest one is matched long before that.
+        # The node gives each up after a CPU second; it matches an honest one long before that.
         cpu_s=8.0,
         prepare=_make_topics,
         node_counts=(1,),  # of three nodes another may be the coordinator

@@ -1,4 +1,4 @@
-"""Connections of strangers to listeners with TLS: begun and left, junk, a thousand a second that fail."""
+"""Connections of strangers to TLS listeners: half handshakes, junk, a thousand failing ones a second."""
 
 import multiprocessing
 import os
@@ -20,7 +20,7 @@ from attacks.good_client import GoodClient, Seen
 from attacks.nodes import Nodes, start_nodes
 from attacks.secured_access import Role, tls_context
 
-ATTACKER: Final = "127.0.0.2"  # what fails there is not held against the good client
+ATTACKER: Final = "127.0.0.2"  # so that failures do not count against the good client's address
 HELD: Final = 1_000
 HELD_S: Final = 3.0
 JUNK_CONNECTIONS: Final = 1_000
@@ -29,7 +29,7 @@ ALERT_CONNECTIONS: Final = 10
 FRAGMENTED: Final = 100
 AT_A_TIME: Final = 8
 TIMEOUT_S: Final = 20.0
-WARNING: Final = bytes.fromhex("15030100020100")  # an alert that is only a warning: close_notify
+WARNING: Final = bytes.fromhex("15030100020100")  # an alert of level warning: close_notify
 JUNK: Final = (
     b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
     b"\0\0\0\x0a\0\x12\0\0\0\0\0\x01\xff\xff",  # ApiVersions without TLS
@@ -38,18 +38,18 @@ JUNK: Final = (
     bytes(65_536),
     bytes(range(256)) * 64,
 )
-LEAST_OF_STORM: Final = 0.9  # of its rate: below that the machine, not the node, was put to the test
+LEAST_OF_STORM: Final = 0.9  # of its rate; with less, the machine was tested, not the node
 STORM_PROCESSES: Final = 2
 STORM_THREADS: Final = 48  # of each
-STORM_PATIENCE_S: Final = 0.2  # a failure is answered late, and who attacks does not wait for it
+STORM_PATIENCE_S: Final = 0.2  # nodes delay failures, and attackers do not wait for them
 STORM_ADDRESSES: Final = 200
-# Attackers have machines of their own; here they leave the processors to the node and the good client.
+# Real attackers have their own machines; here they leave the processors to the node and the good client.
 STORM_NICENESS: Final = 10
 
 
 @cache
 def client_hello() -> bytes:
-    """Return the first bytes of a client."""
+    """Return the ClientHello of a client."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
     with suppress(ssl.SSLWantReadError):
@@ -67,7 +67,7 @@ def _opened(where: tuple[str, int], source: str = ATTACKER, timeout_s: float = T
 
 
 def _is_ended(one: socket.socket) -> bool:
-    """Read to the end, which must come within the time of the socket."""
+    """Return True if the peer closes the connection before the socket times out; discard what it sends."""
     try:
         while one.recv(65_536):
             pass
@@ -79,7 +79,7 @@ def _is_ended(one: socket.socket) -> bool:
 
 
 def _begun_and_left(nodes: Nodes) -> str:
-    """Hold connections that have said half of what they say first, or nothing."""
+    """Hold connections that have sent a part of their ClientHello, or nothing."""
     where, hello = _where(nodes), client_hello()
     held = []
     try:
@@ -109,8 +109,8 @@ def _junk(nodes: Nodes) -> str:
     finally:
         for one in opened:
             one.close()
-    assert not ended[False], f"{ended[False]} connections were not ended"
-    return f"{ended[True]} ended"
+    assert not ended[False], f"{ended[False]} connections were not closed"
+    return f"{ended[True]} closed"
 
 
 def _alerts(nodes: Nodes) -> str:
@@ -125,12 +125,12 @@ def _alerts(nodes: Nodes) -> str:
             return _is_ended(one)
 
     with ThreadPoolExecutor(ALERT_CONNECTIONS) as threads:
-        assert all(threads.map(send, range(ALERT_CONNECTIONS))), "a connection was not ended"
-    return f"{ALERT_CONNECTIONS} ended"
+        assert all(threads.map(send, range(ALERT_CONNECTIONS))), "a connection was not closed"
+    return f"{ALERT_CONNECTIONS} closed"
 
 
 def _fragments(nodes: Nodes) -> str:
-    """Say a ClientHello in records of one byte, each in a packet of its own."""
+    """Send a ClientHello in TLS records of one byte, each in a packet of its own."""
     where, hello = _where(nodes), client_hello()
     content = hello[5:]
 
@@ -164,14 +164,14 @@ def _half_once(where: tuple[str, int], source: str, authority: Path) -> None:
 
 
 def _hello_once(where: tuple[str, int], source: str, authority: Path) -> None:
-    """Have the node sign, and go."""
+    """Make the node sign, and close the connection."""
     with _opened(where, source, STORM_PATIENCE_S) as one:
         one.sendall(client_hello())
         one.recv(1)
 
 
 def _login_once(where: tuple[str, int], source: str, authority: Path) -> None:
-    """Shake hands, and send what a stranger may not."""
+    """Complete the handshake, and send a request that needs a login."""
     with (
         _opened(where, source, STORM_PATIENCE_S) as plain,
         tls_context(authority).wrap_socket(plain, server_hostname=where[0]) as one,
@@ -189,7 +189,7 @@ _WAYS: Final[Sequence[Callable[[tuple[str, int], str, Path], None]]] = (
 
 
 def _storm(where: tuple[str, int], authority: Path, per_second: float, seconds: float) -> int:
-    """Open connections that fail, in each way in its turn, at this rate; return how many were opened."""
+    """Open connections at this rate that fail in each way in turn; return how many were opened."""
     os.nice(STORM_NICENESS)
     began = time.monotonic()
 
@@ -201,7 +201,7 @@ def _storm(where: tuple[str, int], authority: Path, per_second: float, seconds: 
                 time.sleep(pause_s)
             if time.monotonic() - began > seconds:
                 break
-            # Half of them of one address, which is refused sooner.
+            # Half of them come from one address, which is rejected sooner.
             source = ATTACKER if number % 2 else f"127.0.1.{1 + number // 2 % STORM_ADDRESSES}"
             opened += 1
             with suppress(OSError):
@@ -218,7 +218,7 @@ def _storm_into(answers: "multiprocessing.Queue[int]", *given: object) -> None:
 
 @contextmanager
 def _stormed(nodes: Nodes, storm: "Storm", opened: list[int]) -> Iterator[None]:
-    """Open the connections of a storm meanwhile; add how many there were."""
+    """Open the connections of a storm while the block runs; then append their number to `opened`."""
     assert nodes.access is not None
     context = multiprocessing.get_context("spawn")
     answers: multiprocessing.Queue[int] = context.Queue()
@@ -250,7 +250,7 @@ def _watched(nodes: Nodes, seconds: float) -> Seen:
 
 @contextmanager
 def _another_node() -> Iterator[Nodes]:
-    """Start a secured node that nobody watches."""
+    """Start another secured node, which is not measured."""
     with tempfile.TemporaryDirectory(prefix="stormed-", ignore_cleanup_errors=True) as folder:
         nodes = start_nodes(1, Path(folder), {}, is_secure=True)
         try:
@@ -260,23 +260,23 @@ def _another_node() -> Iterator[Nodes]:
 
 
 class Storm(NamedTuple):
-    """Connections that fail, so many a second, and what a good client may notice of them."""
+    """Failing connections at a rate, and the delay of a good client that they may cause."""
 
     per_second: int = 1_000
     seconds: float = 8.0
-    # Both p99 come of some hundred round trips: two runs on a busy machine differ by less than this.
+    # Each p99 is from some hundred round trips: two runs on a busy machine differ by less than this.
     noise_ms: float = 8.0
 
     def judge(self, opened: int, quiet: Seen, elsewhere: Seen, during: Seen) -> str:
-        """Return how it went; AssertionError if it was no such storm, or too much for a good client.
+        """Return a summary; AssertionError if the rate was too low, or the good client was delayed too much.
 
-        `elsewhere` is what the client saw of its node while another node had the storm. Attackers have
-        machines of their own; here they take the processors of the node, and that is not the node's fault.
+        `elsewhere` has the measurements of the client while another node had the storm. Real attackers have
+        their own machines; here they take processor time from the node, which the node is not blamed for.
         """
         p99_ms = [one.p99_ms for one in (quiet, elsewhere, during)]
         told = (
             f"{opened / self.seconds:.0f} a second; "
-            f"p99 {p99_ms[0]:.1f} ms in peace, {p99_ms[1]:.1f} with the storm at another node, "
+            f"p99 {p99_ms[0]:.1f} ms without a storm, {p99_ms[1]:.1f} with the storm at another node, "
             f"{p99_ms[2]:.1f} at this one; p50 {quiet.p50_ms:.1f} -> {during.p50_ms:.1f}"
         )
         assert opened >= LEAST_OF_STORM * self.per_second * self.seconds, f"only {told}"
@@ -285,7 +285,7 @@ class Storm(NamedTuple):
         return told
 
     def send(self, nodes: Nodes) -> str:
-        """Open the connections at another node and at this one, and compare what a good client sees."""
+        """Attack another node, then this one, and compare the measurements of a good client."""
         quiet = _watched(nodes, self.seconds)
         with _another_node() as other, _stormed(other, self, []):
             elsewhere = _watched(nodes, self.seconds)
@@ -300,7 +300,7 @@ STORM: Final = Storm()
 ATTACKS: Final[Sequence[Attack]] = (
     Attack(
         name="tls-begun-and-left",
-        sends=f"{HELD:,} connections that say a part of their ClientHello and wait",
+        sends=f"{HELD:,} connections that send a part of their ClientHello and wait",
         send=_begun_and_left,
         cpu_s=2.0,
         is_secure=True,
@@ -333,7 +333,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     Attack(
         name="tls-thousand-a-second",
         sends=f"{STORM.per_second:,} connections a second that fail: junk, half a ClientHello, a whole one, "
-        "no login; a good client's p99 stays below twice that with the same at another node",
+        "no login; a good client's p99 must stay below twice its p99 with such a storm at another node",
         send=STORM.send,
         cpu_s=2.0 * STORM.seconds,
         is_secure=True,

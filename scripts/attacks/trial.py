@@ -1,4 +1,4 @@
-"""Attacks on running nodes, a good client beside each: what it cost, and which of its limits it missed."""
+"""Attacks on running nodes, with a good client beside each: the cost, and the limits that it exceeded."""
 
 import math
 import time
@@ -9,18 +9,18 @@ from attacks.attack import Attack
 from attacks.good_client import GoodClient, Seen
 from attacks.nodes import BETWEEN_SCRAPES_S, Nodes
 
-# The CPU time of nodes in a second without an attack, with the good client: the least of some spans before
-# each attack, since the end of something else may fall into one of them.
+# The CPU time of the nodes without an attack, with the good client, is the least of a few spans before each
+# attack, since leftover work of an earlier attack may fall into one of them.
 QUIET_S: Final = 0.4
 QUIET_SPANS: Final = 3
-# A node that takes frames while it answers them has spent what it will some seconds after the last answer.
+# A node that takes frames while it answers others may still work for a moment after the last response.
 SETTLE_S: Final = 0.5
-MOST_P99_MS: Final = 250.0  # of the good client beside an attack
+MOST_P99_MS: Final = 250.0  # of the good client during an attack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The cost of an attack, beyond that of the good client; `missed` are the limits missed, in words."""
+    """The cost of an attack beyond that of the good client; `missed` describes the exceeded limits."""
 
     attack: Attack
     answered: str
@@ -32,16 +32,16 @@ class Outcome:
 
 
 class Trials:
-    """Attacks on the same nodes, one after another; the good client beside them is one process."""
+    """Attacks on the same nodes, one after another, beside one good client."""
 
     def __init__(self, nodes: Nodes, *, judges_clock: bool = False) -> None:
-        """`judges_clock`: the good client's latency is judged, too; a busy machine would spoil that."""
+        """`judges_clock`: the good client's latency is judged too, which needs an idle machine."""
         self.nodes = nodes
         self._most_ms = MOST_P99_MS if judges_clock else math.inf
         self._good: GoodClient | None = None
 
     def run(self, attack: Attack) -> Outcome:
-        """Attack the nodes; they run on, if they hold."""
+        """Run an attack; the nodes keep running. RuntimeError if one has ended."""
         attack.prepare(self.nodes)
         if self._good is None or not self._good.is_running:
             self._good = GoodClient(self.nodes)
@@ -61,7 +61,7 @@ class Trials:
 
 def _outcome(attack: Attack, nodes: Nodes, good: GoodClient, most_ms: float) -> Outcome:
     quiet_s = _quiet_cpu_share(nodes)
-    nodes.longest_turn_s()  # what went before is not counted
+    nodes.longest_turn_s()  # discards the turns so far
     scraped = time.monotonic()
     nodes.reset_peaks()
     memory = nodes.rss_mib()
@@ -74,7 +74,7 @@ def _outcome(attack: Attack, nodes: Nodes, good: GoodClient, most_ms: float) -> 
         missed.append(answered)
     time.sleep(SETTLE_S)
     if not nodes.is_running():
-        raise RuntimeError(f"{attack.name} has ended a node: {nodes.log()[-2000:]}")
+        raise RuntimeError(f"{attack.name} has stopped a node: {nodes.log()[-2000:]}")
     cpu_s = nodes.cpu_s() - cpu_s - quiet_s * (time.monotonic() - began)
     growth_mib = max(now - then for now, then in zip(nodes.peak_mib(), memory, strict=True))
     time.sleep(max(0.0, scraped + BETWEEN_SCRAPES_S - time.monotonic()))
@@ -90,7 +90,7 @@ def _outcome(attack: Attack, nodes: Nodes, good: GoodClient, most_ms: float) -> 
         missed.append(f"the good client's p99 was {seen.p99_ms:.0f} ms, more than {most_ms:g}")
     missed += [f"the good client saw {one}" for one in seen.failures]
     if seen.moved:
-        missed.append(f"somebody was fenced: {seen.moved[0]}")
+        missed.append(f"a broker was fenced: {seen.moved[0]}")
     if "Traceback" in nodes.log():
         missed.append("a stack trace in a node's log")
     return Outcome(
@@ -105,7 +105,7 @@ def _outcome(attack: Attack, nodes: Nodes, good: GoodClient, most_ms: float) -> 
 
 
 def _quiet_cpu_share(nodes: Nodes) -> float:
-    """CPU seconds a second with the good client alone."""
+    """Return the CPU seconds per second with the good client alone."""
     shares = []
     for _ in range(QUIET_SPANS):
         cpu_s, began = nodes.cpu_s(), time.monotonic()

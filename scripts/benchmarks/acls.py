@@ -1,7 +1,7 @@
-"""What ACLs cost on the hot path: the same requests without an authorizer, and with 10,000 ACLs.
+"""The cost of ACLs on the hot path: equal requests without an authorizer, and with 10,000 ACLs.
 
-Each server has both at once, which take turns; the client is `User:ANONYMOUS`, who has its right by a prefix
-that further entries share. Both write and read one record a request, so the cost of judging shows most.
+Each server runs both nodes at once, which take turns. The client is `User:ANONYMOUS`, whose right comes from
+a prefix that other entries share. Each request writes or reads one record, where authorization weighs most.
 """
 
 import tempfile
@@ -29,14 +29,14 @@ from benchmarks.workload import Figures, Plan, Workload
 
 ACLS: Final = 10_000
 ACLS_AT_ONCE: Final = 1_000
-ENTRIES_OF_PREFIX: Final = 100  # of other users, at the prefix by which the client has its right
+ENTRIES_OF_PREFIX: Final = 100  # of other users, at the prefix that gives the client its right
 PREFIX: Final = "bench-"
 PARTITIONS: Final = 4
 CONNECTIONS: Final = 4
-SLICES: Final = 3  # of a run, after each of which the nodes take turns
+SLICES: Final = 3  # of a run; the nodes take turns after each
 AUTHORIZER: Final = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "allow.everyone.if.no.acl.found=true",  # so that the client may make the first ACLs
+    "allow.everyone.if.no.acl.found=true",  # so that the client may create the first ACLs
 )
 OPEN, JUDGED = "no authorizer", f"{ACLS:,} ACLs"
 
@@ -66,7 +66,7 @@ def _entry(number: int) -> AclBinding:
 
 
 def make_acls(bootstrap: str) -> None:
-    """Make the entries, with the one of the client first."""
+    """Create the entries, that of the client first."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **clients.QUIET})
     for first in range(0, ACLS, ACLS_AT_ONCE):
         made = admin.create_acls([_entry(number) for number in range(first, first + ACLS_AT_ONCE)])
@@ -82,7 +82,7 @@ def _produce(node: servers.Server, topic: str, seconds: float) -> load.Done:
 
 
 def _fetch(node: servers.Server, topic: str, seconds: float) -> load.Done:
-    """Read the record of a partition again and again; all answers are alike."""
+    """Read the record of a partition repeatedly; all responses have the same size."""
     requests = []
     answer_bytes = 0
     for index in range(CONNECTIONS):
@@ -107,7 +107,7 @@ def _fetch(node: servers.Server, topic: str, seconds: float) -> load.Done:
 def _both(
     drive: Callable[[servers.Server, str, float], load.Done],
 ) -> Callable[[Pair, Plan], Figures]:
-    """Return a workload that drives the two nodes by turns."""
+    """Return a workload that drives the two nodes in turns."""
 
     def run(pair: Pair, plan: Plan) -> Figures:
         topics = {kind: clients.create_topic(node.bootstrap, PARTITIONS) for kind, node in pair.nodes.items()}
@@ -146,7 +146,7 @@ WORKLOADS: Final[Sequence[Workload[Pair]]] = (
 
 
 def start(name: str, folder: Path) -> Pair:
-    """Start both nodes of a server, and make the ACLs of one."""
+    """Start both nodes of a server, and create the ACLs of one."""
     with ExitStack() as started:
         nodes = {}
         for kind, settings in ((OPEN, ()), (JUDGED, AUTHORIZER)):
@@ -166,7 +166,7 @@ def _rate(done: load.Done) -> float:
 
 
 def main(arguments: Namespace, console: Console) -> int:
-    """Measure the workloads whose names have the words that were given, each `--runs` times by turns."""
+    """Measure the workloads whose names contain the given words, each `--runs` times."""
     chosen = chosen_workloads(WORKLOADS, arguments, console)
     if arguments.list:
         return 0

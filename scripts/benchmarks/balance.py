@@ -2,8 +2,8 @@
 
 A topic with three replicas is filled. Then a steady producer (librdkafka, idempotent, acks=all) writes
 numbered records and a consumer reads them, two nodes join, and the controller is asked to balance the
-cluster. All the while it is noted what each node has: replicas, bytes, leaders. Records that are lost or come
-twice are counted.
+cluster. Samples of the replicas, bytes and leaders of each node are taken all the time. Lost and duplicate
+records are counted.
 """
 
 import asyncio
@@ -50,10 +50,10 @@ _NUMBER: Final = struct.Struct(">Q")
 
 
 class Writer:
-    """Writes numbered records at a steady rate, and remembers how long each was on its way."""
+    """Writes numbered records at a steady rate, and keeps the latency of each."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
-        self.taken: list[tuple[float, float]] = []  # when a record was acknowledged, and after how many ms
+        self.taken: list[tuple[float, float]] = []  # time of an acknowledgement, and latency in ms
         self.failures = 0
         self.sent = 0
         self._topic = topic
@@ -83,7 +83,7 @@ class Writer:
 
 
 class Reader:
-    """Counts how often each of the numbered records comes."""
+    """Counts how often each of the numbered records is received."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.seen: Counter[int] = Counter()
@@ -111,7 +111,7 @@ class Sample(NamedTuple):
 
 
 class Observer:
-    """Asks again and again what each node has."""
+    """Takes a sample of all nodes every SAMPLE_S."""
 
     def __init__(self, bootstrap: Sequence[tuple[str, int]]) -> None:
         self.samples: list[Sample] = []
@@ -141,7 +141,7 @@ async def _sample(client: Client) -> Sample:
 
 @contextmanager
 def _in_thread(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Work in a thread until the block ends."""
+    """Run `work` in a thread while the block runs."""
     ends = threading.Event()
     thread = threading.Thread(target=work, args=(ends,))
     thread.start()
@@ -161,14 +161,14 @@ def _wait(seconds: float, holds: Callable[[], bool], what: str) -> None:
 
 
 async def _balance(bootstrap: Sequence[tuple[str, int]]) -> None:
-    """Have the cluster balance itself, and wait until nothing is left to move."""
+    """Ask the controller to balance the cluster, and wait until nothing is left to move."""
     async with Client(bootstrap, timeout_s=TIMEOUT_S) as client:
         await balance.begin(client)
         deadline = time.monotonic() + PATIENCE_S
         await asyncio.sleep(SAMPLE_S)
         while (now := await balance.status(client.renewed())).settings.is_requested or now.moving:
             if time.monotonic() > deadline:
-                raise RuntimeError("the balance does not end")
+                raise RuntimeError("the balance did not end")
             await asyncio.sleep(1)
 
 
@@ -183,7 +183,7 @@ def _latencies(writer: Writer, begin: float, end: float) -> list[float]:
 
 
 def _figures(writer: Writer, samples: Sequence[Sample], begin: float, end: float) -> Figures:
-    """Return how fast records were written in a time, and what the nodes had at its end."""
+    """Return the rate and latency of writes between two times, and the shares of the nodes at the end."""
     found = _latencies(writer, begin, end)
     last = max((one for one in samples if one.at < end), key=lambda one: one.at)
     figures: Figures = {"records/s": len(found) / (end - begin)}
@@ -201,7 +201,7 @@ def _figures(writer: Writer, samples: Sequence[Sample], begin: float, end: float
 
 
 def _series(writer: Writer, samples: Sequence[Sample], began: float) -> dict[str, object]:
-    """Return the samples in columns, with the latency of the records between each and the one before."""
+    """Return the samples as columns, with the latency of the records since the sample before."""
     latencies = [_latencies(writer, before.at, after.at) for before, after in pairwise(samples)]
     shown = samples[1:]
     return {
@@ -215,7 +215,7 @@ def _series(writer: Writer, samples: Sequence[Sample], began: float) -> dict[str
 
 
 def main(arguments: Namespace, console: Console) -> int:
-    """Let a cluster grow once; there is nothing beside it to be compared with."""
+    """Grow a cluster once; there is no other server to compare it with."""
     if arguments.list:
         console.print(BEFORE, MOVING, AFTER, sep="\n", markup=False)
         return 0
@@ -232,7 +232,7 @@ def main(arguments: Namespace, console: Console) -> int:
 
 
 def _with_three_voters(cluster: Cluster) -> Cluster:
-    """Have the first nodes be the quorum, without which the others could not join later."""
+    """Make the first nodes the only voters, so that the others can join later."""
     voters = ",".join(f"{one.node_id}@{one.address}:{one.port + NODES}" for one in cluster.nodes[:FIRST])
     for node in cluster.nodes:
         overrides = [f"controller.quorum.voters={voters}"]
@@ -243,7 +243,7 @@ def _with_three_voters(cluster: Cluster) -> Cluster:
 
 
 def _grow(cluster: Cluster, share: int, results: report.Report) -> dict[str, object]:
-    """Measure the growth of a cluster, with a part of the data and the times; return the series."""
+    """Measure the growth of a cluster, with 1/`share` of the data and the pauses; return the series."""
     quiet_s, first = QUIET_S / share, Cluster(name=cluster.name, nodes=cluster.nodes[:FIRST])
     addresses = [(node.address, node.port) for node in first.nodes]
     first.start()
@@ -305,7 +305,7 @@ def _grow(cluster: Cluster, share: int, results: report.Report) -> dict[str, obj
 
 
 def _wait_for_all(writer: Writer, reader: Reader) -> int:
-    """Wait until all that was written is read; return how many records are missing after a while."""
+    """Wait until all written records are read; return the number that is missing after TIMEOUT_S."""
     deadline = time.monotonic() + TIMEOUT_S
     while len(reader.seen) < writer.sent and time.monotonic() < deadline:
         time.sleep(0.2)

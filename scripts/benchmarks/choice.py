@@ -1,4 +1,4 @@
-"""The workloads and servers that the command line of `scripts/bench` asks for, and where the figures go."""
+"""The workloads and servers that the command line of `scripts/bench` names, and the output of figures."""
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from tests.compat.java.jars import kafka_classpath, why_no_java
 
 
 class Named(Protocol):
-    """Something that is measured, with the name of its row."""
+    """A workload with the name of its row."""
 
     @property
     def name(self) -> str: ...
@@ -23,7 +23,7 @@ N = TypeVar("N", bound=Named)
 
 
 def chosen_workloads(known: Sequence[N], arguments: Namespace, console: Console) -> list[N]:
-    """Return the workloads whose names have one of the words that were given; print them for `--list`."""
+    """Return the workloads whose names contain one of the given words; print the names for `--list`."""
     words = arguments.only
     chosen = [one for one in known if not words or any(text in one.name for text in words)]
     if arguments.list:
@@ -33,7 +33,7 @@ def chosen_workloads(known: Sequence[N], arguments: Namespace, console: Console)
 
 
 def chosen_servers(arguments: Namespace, console: Console) -> list[str]:
-    """Return the names of the servers, without Apache Kafka where it cannot be had."""
+    """Return the names of the chosen servers, without Apache Kafka if it cannot run here."""
     names: list[str] = arguments.servers.split(",")
     if "kafka" in names and (why_no_java() or kafka_classpath() is None):
         console.print(f"without Apache Kafka: {why_no_java() or 'Maven does not resolve it'}")
@@ -48,7 +48,7 @@ def tell(
     console: Console,
     more: Mapping[str, object] = MappingProxyType({}),
 ) -> None:
-    """Print the figures, and write them to the file that `--json` names, with what there is `more`."""
+    """Print the figures, and write them to the file of `--json`, together with the keys of `more`."""
     report.print_table(results, chosen, console)
     if arguments.json:
         report.write_json(results, chosen, arguments.json, more)

@@ -1,9 +1,9 @@
 """Programs of several clients that write or read as fast as they can, each in a process of its own.
 
-Those of Python are `python -m benchmarks.client_programs CLIENT produce|consume BOOTSTRAP TOPIC RECORDS
-RECORD-BYTES [SETTING=VALUE ...]`, that of Go has the same arguments, and Java's are Apache Kafka's own
-performance tests. Those of librdkafka and Java take settings, the others have their defaults. Values come by
-the input, a line each.
+The Python programs are `python -m benchmarks.client_programs CLIENT produce|consume BOOTSTRAP TOPIC RECORDS
+RECORD-BYTES [SETTING=VALUE ...]`, the Go program has the same arguments, and the Java programs are Apache
+Kafka's own performance tests. Those of librdkafka and Java take settings, the others use their defaults. The
+values of the records come on standard input, one a line.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ from tests.compat.java.jars import kafka_classpath, why_no_java
 ROOT: Final = Path(__file__).resolve().parents[2]
 TIMEOUT_S: Final = 120
 DISTINCT_VALUES: Final = 1000
-# A heap that is as large as its users', who have the JVM's default of a quarter of the memory.
+# A heap as users have it: the default of the JVM is a quarter of the memory.
 JVM: Final = ("java", "-Xmx1g", "-Xshare:auto")
 _SENT: Final = re.compile(r"^(\d+) records sent, ([\d.]+) records/sec", re.M)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRun:
-    """A run of a client: the seconds that its records took, and the time and CPU of its whole process."""
+    """The measurements of one run: the seconds for its records, and the time and CPU of the whole process."""
 
     seconds: float
     process_seconds: float
@@ -40,7 +40,7 @@ class ClientRun:
 
 
 def why_not(client: str) -> str:
-    """Return why a client cannot be had on this machine, or ""."""
+    """Return the reason why a client cannot run on this machine, or ""."""
     if client == "java":
         return why_no_java() or ("" if kafka_classpath() else "Maven does not resolve Apache Kafka")
     if client == "franz-go":
@@ -59,7 +59,7 @@ def run_client(
     record_bytes: int,
     settings: Mapping[str, str],
 ) -> ClientRun:
-    """Have a client `produce` or `consume` so many records; RuntimeError with its words if it cannot."""
+    """Let a client `produce` or `consume` records; RuntimeError with its output if it fails."""
     if client == "java":
         command = _of_java(work, bootstrap, topic, records, record_bytes, settings)
     else:
@@ -87,7 +87,7 @@ def run_client(
 
 
 def _cpu_seconds_of_children() -> float:
-    """The CPU of processes that have ended, and that this one has waited for."""
+    """Return the CPU time of the child processes that have ended and were waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -111,7 +111,7 @@ def _of_java(
 
 
 def _seconds_of_java(work: str, said: str) -> float:
-    """Return the time that a performance test tells: from the first record on, without its JVM's start."""
+    """Return the time that a performance test reports: from its first record, without the JVM's start."""
     if work == "consume":
         # Start, end, MB, MB/s, records, records/s, rebalance ms, fetch ms, ...
         return float(said.strip().splitlines()[-1].split(",")[7]) / 1000
@@ -130,7 +130,7 @@ def _librdkafka_produce(bootstrap: str, topic: str, records: int, settings: Mapp
     failures: list[Any] = []
     began = time.perf_counter()
     for number in range(records):
-        # One report says that the last are in; reports for all would be measured as the client's cost.
+        # Only the last record has a delivery report; reports of all would add to the client's cost.
         told = (lambda error, _: failures.append(error) if error else None) if number == records - 1 else None
         while True:
             try:
@@ -148,7 +148,7 @@ def _librdkafka_consume(bootstrap: str, topic: str, records: int, settings: Mapp
         bootstrap, topic, records=records, record_bytes=0, seconds=TIMEOUT_S, settings=dict(settings)
     )
     if done.records < records:
-        raise RuntimeError(f"only {done.records} of {records} records came")
+        raise RuntimeError(f"only {done.records} of {records} records arrived")
     print(records, done.seconds)
 
 

@@ -1,7 +1,7 @@
-"""How fast the clients that people use write and read, beside Apache Kafka, on one node or on three.
+"""The throughput of common clients with Ottla and with Apache Kafka, on one node or on three.
 
-Each client is a process of its own, whose CPU is told beside that of the server: where a client takes about a
-core, or two with its threads, the row is bound by it and says little about the servers.
+Each client is a process of its own, whose CPU is reported beside the server's: if a client takes about a
+core, or two with its threads, the client limits the row, which then says little about the servers.
 """
 
 import time
@@ -25,7 +25,7 @@ Target = servers.Server | clusters.Cluster
 RECORD_BYTES: Final = 1000
 B64, B1M = "65536", "1048576"
 GB: Final = 1e9
-# Of a whole run; what some clients manage in a second or two.
+# Of a whole run; each client takes a second or two for it.
 RUN_BYTES: Final[Mapping[str, int]] = {
     "librdkafka": 512 << 20,
     "java": 512 << 20,
@@ -33,7 +33,7 @@ RUN_BYTES: Final[Mapping[str, int]] = {
     "aiokafka": 64 << 20,
     "kafka-python": 64 << 20,
 }
-# A rate that has not risen by so much twice is taken for that of a warm server.
+# A server counts as warm when the rate has not risen by this factor twice in a row.
 STILL_RISES: Final = 1.05
 MOST_WARM_UPS: Final = 12
 GOALS: Final = {"MB/s": 1.0, "server CPU s/GB": 0.5}
@@ -118,7 +118,7 @@ WORKLOADS: Final[Sequence[Workload[Target]]] = (
 
 
 def main(arguments: Namespace, console: Console) -> int:
-    """Measure the workloads whose names have the words that were given."""
+    """Measure the workloads whose names contain the given words."""
     chosen = chosen_workloads(WORKLOADS, arguments, console)
     if arguments.list:
         return 0
@@ -148,7 +148,7 @@ def _started(name: str, folder: Path, nodes: int) -> Target:
 
 
 def _warm_up(server: Target) -> None:
-    """Write and read until that gets no faster: a JVM compiles what runs often."""
+    """Write and read until the rate stops rising, because a JVM compiles code that runs often."""
     best, unchanged = 0.0, 0
     for _ in range(MOST_WARM_UPS):
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The same work through confluent-kafka (librdkafka in C): what an application sees, client cost included."""
+"""Workloads through confluent-kafka (librdkafka in C), as an application sees them, client cost included."""
 
 import struct
 import threading
@@ -14,10 +14,10 @@ from benchmarks import frames
 from benchmarks.load import Done
 
 CALL_TIMEOUT_S = 60
-QUIET: dict[str, Any] = {"log_level": 2}  # librdkafka tells of its clean-up, in the middle of our table
+QUIET: dict[str, Any] = {"log_level": 2}  # librdkafka logs its clean-up, in the middle of our table
 QUEUE_MESSAGES = 200_000
 CONSUME_AT_ONCE = 5000
-# Of a producer that is never short of records; workloads set the rest.
+# For a producer that always has records to send; workloads set the rest.
 BUSY_PRODUCER: dict[str, Any] = {
     "linger.ms": 5,
     "queue.buffering.max.messages": QUEUE_MESSAGES,
@@ -30,14 +30,14 @@ BUSY_PRODUCER: dict[str, Any] = {
 def create_topic(
     bootstrap: str, partitions: int, settings: dict[str, str] | None = None, replicas: int = 1
 ) -> str:
-    """A new topic of a random name that its leaders already serve."""
+    """Create a topic with a random name; return the name once all leaders serve it."""
     name = f"bench-{uuid.uuid4().hex[:12]}"
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
     config = {"file.delete.delay.ms": "1000", **(settings or {})}
     admin.create_topics([NewTopic(name, partitions, replicas, config=config)])[name].result(CALL_TIMEOUT_S)
     deadline = time.monotonic() + CALL_TIMEOUT_S
     while time.monotonic() < deadline:
-        # Metadata may name a leader that does not serve yet; only the leader itself answers for offsets.
+        # Metadata may name a leader that does not serve yet; ListOffsets is answered by the leader itself.
         asked = admin.list_offsets(
             {TopicPartition(name, index): OffsetSpec.latest() for index in range(partitions)}
         )
@@ -62,7 +62,7 @@ def produce(
     limit_bytes: int,
     settings: dict[str, Any],
 ) -> Done:
-    """Produce distinct values round the partitions until time or bytes are used up, then flush."""
+    """Produce distinct values round-robin to the partitions until time or bytes are used up, then flush."""
     producer = Producer({"bootstrap.servers": bootstrap, **BUSY_PRODUCER, **settings})
     payloads = frames.values(1000, record_bytes)
     limit = limit_bytes // record_bytes
@@ -73,7 +73,7 @@ def produce(
             failures.append(error)
 
     def send(payload: bytes, partition: int, on_delivery: Callable[[Any, Any], None] | None) -> None:
-        """As soon as the client's queue has room."""
+        """Produce a record as soon as the client's queue has room."""
         while True:
             try:
                 producer.produce(topic, payload, partition=partition, on_delivery=on_delivery)
@@ -88,7 +88,7 @@ def produce(
             send(payload, count % partitions, None)
             count += 1
         producer.poll(0)
-    # One delivery report says that the last are in; reports for all would be measured as the client's cost.
+    # Only the last records have delivery reports; reports of all would add to the client's cost.
     for partition in range(partitions):
         send(payloads[0], partition, delivered)
     if producer.flush(CALL_TIMEOUT_S) or failures:
@@ -106,14 +106,14 @@ def consume(
     seconds: float,
     settings: dict[str, Any] | None = None,
 ) -> Done:
-    """Read `records` records (or for `seconds`) from the beginning, without a group's rebalance delay."""
+    """Read `records` records from the start, for at most `seconds`, without the rebalance of a group."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": f"bench-{uuid.uuid4().hex[:8]}",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-            # By default it rests for a second when 100,000 messages wait, and measures that.
+            # By default librdkafka pauses for a second once 100,000 messages are queued.
             "queued.min.messages": 200_000,
             "queued.max.messages.kbytes": 1_048_576,
             "fetch.queue.backoff.ms": 5,
@@ -131,16 +131,16 @@ def consume(
 
 
 def read(consumer: Consumer, records: int, seconds: float) -> int:
-    """How many of `records` came within `seconds`."""
+    """Return how many of `records` records were received within `seconds`."""
     began, count = time.perf_counter(), 0
     while count < records and time.perf_counter() - began < seconds:
-        # No more than there are: it would wait for them, and measure that.
+        # Never more than are left, as it would wait for the rest until its timeout.
         count += len(consumer.consume(min(CONSUME_AT_ONCE, records - count), 0.2))
     return count
 
 
 def end_to_end_ms(bootstrap: str, topic: str, *, rate: int, seconds: float, acks: str = "1") -> list[float]:
-    """Milliseconds from produce() to the consumer's poll() for `rate` records a second, sorted."""
+    """Return the sorted milliseconds from produce() to the consumer's poll(), at `rate` records a second."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": acks, **QUIET})
     consumer = Consumer(
         {

@@ -1,7 +1,7 @@
-"""What is measured of a cluster of several nodes: replicated writes, and what clients notice of a death.
+"""Workloads of a cluster of several nodes: replicated writes, and failures as clients see them.
 
-Every topic has a replica on each node and min.insync.replicas=2; every write is acks=all. Both clusters run
-on all cores of the machine, with the load beside them.
+Every topic has a replica on each node and min.insync.replicas=2; every write has acks=all. Both clusters
+share all cores of the machine with the load generator.
 """
 
 import threading
@@ -28,7 +28,7 @@ from benchmarks.workloads import (
 PARTITIONS = 6
 MEMORY_AFTER_BYTES = 512 << 20
 KILLS = 5
-# Asked this often, a client finds the new leader soon; the same for both.
+# Retries at this rate find the new leader soon; equal for both servers.
 IMPATIENT: dict[str, Any] = {
     "acks": "all",
     "linger.ms": 0,
@@ -45,14 +45,14 @@ SETTLE_TIMEOUT_S = 90.0
 
 
 class HasBootstrap(Protocol):
-    """Servers that a client can begin with, as it takes them."""
+    """A server or cluster with its bootstrap.servers."""
 
     @property
     def bootstrap(self) -> str: ...
 
 
 def leaders(cluster: HasBootstrap, topic: str) -> list[int]:
-    """The port of each partition's leader."""
+    """Return the port of each partition's leader."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **clients.QUIET})
     found = admin.list_topics(topic, clients.CALL_TIMEOUT_S)
     partitions = found.topics[topic].partitions
@@ -68,7 +68,7 @@ def settled(cluster: Cluster, topic: str) -> None:
         if all(len(one.isrs) == len(cluster.nodes) and one.leader >= 0 for one in partitions):
             return
         time.sleep(0.1)
-    raise RuntimeError("the replicas did not come into sync again")
+    raise RuntimeError(f"the replicas are not in sync after {SETTLE_TIMEOUT_S:g} s")
 
 
 def replicated_topic(cluster: Cluster, partitions: int = PARTITIONS) -> str:
@@ -80,7 +80,7 @@ def replicated_topic(cluster: Cluster, partitions: int = PARTITIONS) -> str:
 
 
 def replicated_produce(cluster: Cluster, plan: Plan) -> Figures:
-    """1 KB records in 64 KB batches."""
+    """Produce 1 KB records in 64 KB batches."""
     topic = replicated_topic(cluster)
     batch = frames.build_batch(1000, KILOBYTE_BATCH, timestamp_ms=int(time.time() * 1000))
     before = cluster.cpu_seconds()
@@ -111,12 +111,12 @@ def replicated_small_requests(cluster: Cluster, plan: Plan) -> Figures:
 
 
 def warm_up(cluster: Cluster) -> None:
-    """Small requests until they are as fast as they become."""
+    """Send small requests until their rate stops rising."""
     load.warm_up(lambda: replicated_small_requests(cluster, Plan(seconds=1.0))["requests/s"])
 
 
 def replicated_latency(rate: int) -> Callable[[Cluster, Plan], Figures]:
-    """One record at a time from produce() to poll(), so many a second."""
+    """Return a workload that times single records from produce() to poll(), at `rate` a second."""
 
     def run(cluster: Cluster, plan: Plan) -> Figures:
         topic = replicated_topic(cluster, 1)
@@ -133,7 +133,7 @@ def replicated_latency(rate: int) -> Callable[[Cluster, Plan], Figures]:
 
 
 def replicated_alone(in_flight: int) -> Callable[[Cluster, Plan], Figures]:
-    """Requests of one record on one connection to one partition: nothing is done for two of them at once."""
+    """Return a workload of one-record requests on one connection to one partition, without any batching."""
 
     def run(cluster: Cluster, plan: Plan) -> Figures:
         topic = replicated_topic(cluster, 1)
@@ -149,7 +149,7 @@ def replicated_alone(in_flight: int) -> Callable[[Cluster, Plan], Figures]:
 
 
 class Stream:
-    """Records to every partition at a steady rate, and when each partition's were acknowledged."""
+    """A producer that writes to every partition at a steady rate, and the times of its acknowledgements."""
 
     def __init__(self, cluster: Cluster, topic: str, partitions: int, rate: int = 200) -> None:
         self.acknowledged_s: list[list[float]] = [[] for _ in range(partitions)]
@@ -178,7 +178,7 @@ class Stream:
             self._producer.poll(0)
 
     def first_after(self, since: float, partitions: list[int]) -> float:
-        """Seconds from `since` until each of `partitions` has acknowledged something sent later."""
+        """Return the seconds from `since` until each of `partitions` has acknowledged a record again."""
         deadline = time.monotonic() + RECOVERY_TIMEOUT_S
         while time.monotonic() < deadline:
             firsts = [
@@ -193,18 +193,18 @@ class Stream:
         raise RuntimeError(f"nothing was acknowledged for {RECOVERY_TIMEOUT_S:.0f} s")
 
     def longest_gap_s(self) -> float:
-        """The longest time in which a partition acknowledged nothing."""
+        """Return the longest time for which a partition acknowledged nothing."""
         return max(after - before for times in self.acknowledged_s for before, after in pairwise(times))
 
     def stop(self) -> None:
         self._stop.set()
         self._thread.join()
         if self._producer.flush(clients.CALL_TIMEOUT_S):
-            self.failures.append("records were left unanswered")
+            self.failures.append("some records were never acknowledged")
 
 
 def leader_killed(cluster: Cluster, plan: Plan) -> Figures:
-    """SIGKILL to a leader: how long until its partitions take writes again, over several kills."""
+    """Kill a leader several times; measure the time until its partitions accept writes again."""
     topic = replicated_topic(cluster)
     stream = Stream(cluster, topic, PARTITIONS)
     taken: list[float] = []
@@ -213,7 +213,7 @@ def leader_killed(cluster: Cluster, plan: Plan) -> Figures:
             time.sleep(1.0)
             node = cluster.nodes[turn % len(cluster.nodes)]
             theirs = [index for index, port in enumerate(leaders(cluster, topic)) if port == node.port]
-            # Records that were in flight may still be acknowledged in the moment of the kill.
+            # Records in flight may still be acknowledged at the moment of the kill.
             node.kill()
             taken.append(stream.first_after(time.monotonic(), theirs))
             restart(node)
@@ -226,7 +226,7 @@ def leader_killed(cluster: Cluster, plan: Plan) -> Figures:
 
 
 def rolling_restart(cluster: Cluster, plan: Plan) -> Figures:
-    """SIGTERM to each node in turn, started again when the replicas are in sync."""
+    """Restart each node in turn with SIGTERM, the next once all replicas are in sync again."""
     topic = replicated_topic(cluster)
     stream = Stream(cluster, topic, PARTITIONS)
     try:
@@ -248,7 +248,7 @@ def restart(node: Node) -> None:
 
 
 def prefer(cluster: Cluster, topic: str) -> None:
-    """Give every node what it led at first."""
+    """Elect the preferred leaders."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **clients.QUIET})
     try:
         admin.elect_leaders(ElectionType.PREFERRED).result(clients.CALL_TIMEOUT_S)
@@ -258,7 +258,7 @@ def prefer(cluster: Cluster, topic: str) -> None:
 
 
 def memory(cluster: Cluster, plan: Plan) -> Figures:
-    """Resident memory of all nodes when half a gigabyte has been written to each."""
+    """Measure the resident memory of all nodes after half a gigabyte was written to each."""
     topic = replicated_topic(cluster)
     batch = frames.build_batch(1000, KILOBYTE_BATCH, timestamp_ms=int(time.time() * 1000))
     load.produce(

@@ -1,6 +1,6 @@
-"""Both clusters as processes, one a node: started together, killed, stopped and started again one by one.
+"""Clusters of either server, a process for each node: start, kill, stop, and restart of single nodes.
 
-Their nodes are on loopback, or on hosts of their own, whose cables can be pulled.
+The nodes are on loopback, or on simulated hosts of their own that can be cut off.
 """
 
 import os
@@ -28,13 +28,13 @@ from tests.cpu_time import cpu_seconds_of
 from tests.ports import free_ports
 
 LOOPBACK = "127.0.0.1"
-# Both with their defaults, but what three replicas dictate, and Kafka's own advice to start groups at once.
+# The defaults of both, except for the settings that three replicas need and those of `servers`.
 CLUSTER_OVERRIDES = [*OVERRIDES, "default.replication.factor=3", "min.insync.replicas=2"]
 
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """One process of a cluster; `pid` is the one that does the work."""
+    """A node of a cluster; `pid` is the process that does the work."""
 
     node_id: int
     address: str
@@ -46,12 +46,12 @@ class Node:
     pid: int = 0
 
     def spawn(self) -> None:
-        """Begin to start; `wait_until_ready` ends it."""
+        """Start the process; `wait_until_ready` waits until it serves."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self.command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log)
 
     def wait_until_ready(self) -> None:
-        """RuntimeError with the last words of the node if it does not come to serve."""
+        """Wait until the node serves; RuntimeError with the end of its log if it does not."""
         assert self.process is not None and self.process.stdout is not None
         deadline = time.monotonic() + READY_TIMEOUT_S
         while time.monotonic() < deadline:
@@ -68,7 +68,7 @@ class Node:
         raise RuntimeError(f"node {self.node_id} did not start: {self.log.read_text()[-800:]}")
 
     def kill(self) -> None:
-        """SIGKILL to whatever does the work."""
+        """Send SIGKILL to the process that does the work, and to the one that was started."""
         for pid in {self.pid, self.process.pid if self.process else 0} - {0}:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -77,7 +77,7 @@ class Node:
         self._reap()
 
     def stop(self) -> None:
-        """SIGTERM, and SIGKILL when that takes too long."""
+        """Send SIGTERM, and SIGKILL after STOP_TIMEOUT_S."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
@@ -102,7 +102,7 @@ class Node:
 
 @dataclass(slots=True, kw_only=True)
 class Cluster:
-    """Several nodes that serve as one."""
+    """A cluster of several nodes."""
 
     name: str
     nodes: list[Node] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Cluster:
         return ",".join(f"{node.address}:{node.port}" for node in self.nodes)
 
     def start(self) -> float:
-        """All at once; the seconds until the last says that it serves."""
+        """Start all nodes at once; return the seconds until the last one serves."""
         began = time.monotonic()
         for node in self.nodes:
             node.spawn()
@@ -135,9 +135,9 @@ class Cluster:
 
 
 def make(name: str, folder: Path, count: int, hosts: Sequence[Host] = ()) -> Cluster:
-    """The files of a cluster of `ottla` or `kafka`; nothing runs yet.
+    """Write the files of a cluster of `ottla` or `kafka`; nothing runs yet.
 
-    Without `hosts`, one for each node, all are on loopback.
+    `hosts` has a host for each node; without it, all nodes are on loopback.
     """
     folder.mkdir(parents=True)
     base_port = free_ports(2 * count)
@@ -163,7 +163,7 @@ def _ottla_commands(folder: Path, addresses: Sequence[str], base_port: int) -> l
     commands = []
     for home in homes:
         command = [sys.executable, "-P", "-m", "ottla", "start", "--config", str(home.properties)]
-        # As in Apache Kafka without an authorizer: nodes with addresses of their own are remote to clients.
+        # As Apache Kafka without an authorizer, since clients are remote to nodes on hosts of their own.
         administrators = "ottla.anonymous.administrators=anywhere"
         for override in (*_places(addresses, base_port, home.node_id), administrators):
             command += ["--override", override]
@@ -172,7 +172,7 @@ def _ottla_commands(folder: Path, addresses: Sequence[str], base_port: int) -> l
 
 
 def _places(addresses: Sequence[str], base_port: int, node_id: int) -> list[str]:
-    """Where a node listens, and where it finds the voters: all are brokers and controllers."""
+    """Return the listeners and voters of a node; every node is a broker and a controller."""
     controllers = [
         f"{address}:{base_port + len(addresses) + index}" for index, address in enumerate(addresses)
     ]

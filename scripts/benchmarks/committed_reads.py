@@ -1,8 +1,8 @@
-"""What is committed, read over raw sockets: the server's part of a read_committed consumer.
+"""Reads committed records over raw sockets, to measure the server's part of a read_committed consumer.
 
-Of each batch only the header is looked at, and of a control batch which marker it is. Who was aborted is
-found as Kafka's consumer finds it: by the list that comes with each answer. Each reading of a partition from
-its beginning to its end must show every committed record, and none that was aborted.
+Only the header of each batch is decoded, and the type of each control record. Aborted transactions are found
+as in Kafka's consumer, by the list in each response. Each reading of a partition from its start to its end
+must show every committed record, and no aborted one.
 """
 
 import struct
@@ -15,20 +15,23 @@ from benchmarks import frames, load
 
 PARTITION_MAX_BYTES = 1 << 20  # max.partition.fetch.bytes, the default
 TRANSACTIONAL, CONTROL = 0x10, 0x20
-# In a control batch: behind the header length, attributes, two deltas and the key's length, a byte each.
+# In a control batch: after the header, a byte each for length, attributes, two deltas and the key's length.
 MARKER_TYPE_AT = frames.BATCH.size + 5 + 2
 ABORT = 0
 
 
 @dataclass(slots=True)
 class Reading:
-    """One way through a partition."""
+    """A reading of a partition from its start."""
 
     offset: int = 0  # of the next fetch
     committed: int = 0  # records
 
     def take(self, aborted: Sequence[tuple[int, int]], records: memoryview) -> bool:
-        """Count what an answer has, `aborted` being (first offset, producer id); False for nothing."""
+        """Count the committed records of a response; return False if it had no whole batch.
+
+        `aborted` are the aborted transactions as (first offset, producer id).
+        """
         coming, ended = sorted(aborted, reverse=True), set[int]()
         at, before = 0, self.offset
         while at + frames.BATCH.size <= len(records):
@@ -56,10 +59,10 @@ class Reading:
 
 
 def read(ports: Sequence[int], topic: str, records: Sequence[int], seconds: float) -> tuple[float, int]:
-    """Read each partition again and again, one connection each, until time is up: seconds and records.
+    """Read each partition repeatedly until time is up; return the seconds and the number of records.
 
-    `ports` are those of the partitions' leaders, `records` what is committed in each. Each is read once at
-    least; RuntimeError if a reading shows another number.
+    Each partition has a connection. `ports` are the ports of the partitions' leaders, `records` the numbers
+    of their committed records. Each is read at least once; RuntimeError if a reading has another number.
     """
     counts = [0] * len(ports)
 
@@ -78,11 +81,11 @@ def read(ports: Sequence[int], topic: str, records: Sequence[int], seconds: floa
                 load.receive_exactly(connection, answer)
                 error, aborted, content = frames.fetched(answer, topic)
                 if error:
-                    raise RuntimeError(f"the server answered Fetch with error {error}")
+                    raise RuntimeError(f"the server responded to Fetch with error {error}")
                 if reading.take(aborted, content):
                     continue
                 if reading.committed != records[index]:
-                    raise RuntimeError(f"{reading.committed} records are committed, not {records[index]}")
+                    raise RuntimeError(f"read {reading.committed} committed records, not {records[index]}")
                 counts[index] += reading.committed
                 reading = Reading()
         counts[index] += reading.committed

@@ -1,9 +1,9 @@
-"""One host with one node, and with several: what more cores bring, and what they cost.
+"""Hosts of one node and of several: the throughput that more cores give, and its cost.
 
-A host is `ottla start --nodes-per-host N` on this machine, for 1, 2, 4 ... nodes up to its cores. Records
-have one replica each and wait for their leader alone, so that no node works for another. The generator takes
-a part of the same cores: where all of them are busy (`cores of the nodes` and `generator cores` together), a
-larger machine would show more.
+A host is `ottla start --nodes-per-host N` on this machine, for 1, 2, 4 ... nodes up to the number of cores.
+Partitions have one replica and producers wait for the leader only, so no node works for another. The
+generator uses the same cores: if all are busy (`cores of the nodes` and `generator cores` together), a larger
+machine would reach more.
 """
 
 import os
@@ -53,7 +53,7 @@ class Host:
 
 
 def start(folder: Path, nodes: int) -> Host:
-    """Start a host of so many nodes in a folder; RuntimeError with its last words if it does not serve."""
+    """Start a host of `nodes` nodes in a folder; RuntimeError with the end of its log if that fails."""
     folder.mkdir()
     port = free_ports(nodes + 1)
     settings = {
@@ -69,7 +69,7 @@ def start(folder: Path, nodes: int) -> Host:
     }
     file, log = folder / "host.properties", folder / "log"
     file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    file.chmod(0o600)  # it has a secret
+    file.chmod(0o600)  # it contains a secret
     command = [sys.executable, "-P", "-m", "ottla", "start", "--config", str(file)]
     with log.open("wb") as words:
         process = subprocess.Popen(
@@ -84,15 +84,16 @@ def start(folder: Path, nodes: int) -> Host:
     line = process.stdout.readline()
     if not line.startswith("READY ") or time.monotonic() > deadline:
         process.kill()
-        raise RuntimeError(f"a host of {nodes} did not start: {log.read_text()[-800:]}")
+        raise RuntimeError(f"a host of {nodes} nodes did not start: {log.read_text()[-800:]}")
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
     pids = [int(one) for one in children.split()] or [process.pid]  # a host of one node is that node
     return Host(process=process, nodes=pids, bootstrap=f"127.0.0.1:{port}")
 
 
-# ---- what is measured --------------------------------------------------------------------------------------
+# ---- workloads ---------------------------------------------------------------------------------------------
 
-Drive = Callable[[Sequence[int], str, Plan], load.Done]  # by the ports of the leaders of a topic's partitions
+# The first argument is the ports of the partitions' leaders.
+Drive = Callable[[Sequence[int], str, Plan], load.Done]
 
 
 def _small_requests(ports: Sequence[int], topic: str, plan: Plan) -> load.Done:
@@ -116,7 +117,7 @@ def _measured(drive: Drive) -> Callable[[Host, Plan], Figures]:
     def run(host: Host, plan: Plan) -> Figures:
         topic = clients.create_topic(host.bootstrap, PARTITIONS_OF_A_NODE * len(host.nodes))
         ports = leaders(host, topic)
-        drive(ports, topic, plan.slice(4))  # so that all is warm
+        drive(ports, topic, plan.slice(4))  # warm-up
         cpu_s, generator_s = host.cpu_seconds(), time.process_time()
         done = drive(ports, topic, plan)
         cpu_s, generator_s = host.cpu_seconds() - cpu_s, time.process_time() - generator_s
@@ -134,7 +135,7 @@ def _measured(drive: Drive) -> Callable[[Host, Plan], Figures]:
 
 
 def _counts() -> list[int]:
-    """Return how many nodes a host has: 1, 2, 4 ... and as many as there are cores."""
+    """Return the numbers of nodes to measure: 1, 2, 4 ... and the number of cores."""
     cores = len(os.sched_getaffinity(0))
     return sorted({cores, *(1 << power for power in range(cores.bit_length()))})
 
@@ -147,7 +148,7 @@ def _workloads_of(nodes: int) -> list[Workload[Host]]:
 
 
 def main(arguments: Namespace, console: Console) -> int:
-    """Measure the workloads whose names have the words that were given, each `--runs` times."""
+    """Measure the workloads whose names contain the given words, each `--runs` times."""
     by_count = {nodes: _workloads_of(nodes) for nodes in _counts()}
     chosen = chosen_workloads([one for those in by_count.values() for one in those], arguments, console)
     if arguments.list:

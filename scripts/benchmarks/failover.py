@@ -1,10 +1,10 @@
-"""How long clients cannot write when the leader of their partition falls, beside Apache Kafka.
+"""The time for which clients cannot write after a failure of their leader, beside Apache Kafka.
 
-Clusters of three nodes, a topic of one partition with three replicas, and a client that writes 500 records a
-second, idempotent and with acks=all. The leader is killed (SIGKILL) and started again, made leader anew by an
-election (a planned move), stopped for a while (SIGSTOP), or cut off from the others and the client, for which
-each has a host of its own (tests.chaos.hosts). What is told is the longest time without an acknowledgement
-around each fault, as the client's user sees it.
+The clusters have three nodes and a topic of one partition with three replicas, to which a client writes 500
+records a second, idempotent and with acks=all. The leader is killed (SIGKILL) and started again, replaced by
+an election of the preferred leader (a planned move), paused (SIGSTOP), or cut off from the other nodes and
+the client, for which each node has a host of its own (tests.chaos.hosts). The figures are the longest times
+without an acknowledgement around each fault, as the client's user sees them.
 """
 
 import os
@@ -34,7 +34,7 @@ RATE: Final = 500
 KILLS: Final = 20
 PAUSES: Final = 5
 LEAST_PAUSES: Final = 3  # with --quick
-PAUSE_S: Final = 15.0  # for which a leader is paused or cut off: beyond the session of a broker, which is 9 s
+PAUSE_S: Final = 15.0  # of a leader that is paused or cut off: longer than a broker's session of 9 s
 PATIENCE_S: Final = 60.0
 
 
@@ -44,7 +44,7 @@ def _leader(cluster: Cluster, topic: str) -> Node:
 
 
 def _gap_s(producer: SteadyProducer, fault: Callable[[], None], flow_s: float = 1.0) -> float:
-    """Return the longest time without an acknowledgement from a fault on, until they flow again."""
+    """Cause a fault; return the longest time without an acknowledgement from then until they flow again."""
     producer.wait_for(producer.quiet_s, PATIENCE_S)
     began = time.monotonic()
     fault()
@@ -82,7 +82,7 @@ def _away(
     leave: Callable[[Node], None],
     come_back: Callable[[Node], None],
 ) -> list[float]:
-    """Have the leader leave for a while, so many times."""
+    """Make the leader leave for PAUSE_S and come back, several times; return the longest gaps."""
     gaps = []
     for _ in range(max(LEAST_PAUSES, kills * PAUSES // KILLS)):
         node = _leader(cluster, topic)
@@ -166,7 +166,7 @@ WORKLOADS: Final[Sequence[Workload[Cluster]]] = tuple(
 
 
 def main(arguments: Namespace, console: Console) -> int:
-    """Measure the workloads whose names have the words that were given, one cluster after the other."""
+    """Measure the workloads whose names contain the given words, one cluster after the other."""
     chosen = chosen_workloads(WORKLOADS, arguments, console)
     if arguments.list:
         return 0

@@ -1,7 +1,7 @@
 """Produce and Fetch frames, built once and replayed: a generator that serialises would measure itself.
 
-Written by hand with `struct`, on purpose not with Ottla's codec: the load owes nothing to the code under
-test. Versions are Produce 8 and Fetch 11, the newest non-flexible ones, which every broker serves.
+They are built with `struct` and not with Ottla's codec, so that the load does not depend on the code under
+test. The versions are Produce 8 and Fetch 11, the newest that are not flexible, which every broker serves.
 """
 
 import random
@@ -25,7 +25,7 @@ SIZE_AND_CORRELATION_ID = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One record batch as a producer sends it; `payload_bytes` counts the uncompressed record values."""
+    """A record batch as a producer sends it; `payload_bytes` counts the uncompressed record values."""
 
     data: bytes
     records: int
@@ -43,7 +43,7 @@ def varint(value: int) -> bytes:
 
 
 def values(count: int, size_bytes: int, seed: int = 1) -> list[bytes]:
-    """Texts that compress about as JSON does (three to one), never two the same."""
+    """Return distinct texts that compress about as well as JSON, three to one."""
     chance = random.Random(seed)
     length = size_bytes // 8 + 2
     return [
@@ -55,7 +55,7 @@ def values(count: int, size_bytes: int, seed: int = 1) -> list[bytes]:
 def build_batch(
     record_bytes: int, batch_bytes: int, compression: str = "none", timestamp_ms: int = TIMESTAMP_MS
 ) -> Batch:
-    """Records of `record_bytes` each until `batch_bytes` (uncompressed) are full; at least one."""
+    """Return a batch of as many records as fit in `batch_bytes` uncompressed; at least one."""
     overhead_bytes = 12
     count = max(1, (batch_bytes - BATCH.size) // (record_bytes + overhead_bytes))
     distinct = values(min(count, 1000), record_bytes)
@@ -78,12 +78,12 @@ def build_batch(
 
 
 def header(api_key: int, version: int) -> bytes:
-    """Request header v1 with correlation id 0, without the size."""
+    """Return a request header v1 with correlation id 0, without the size."""
     return struct.pack(">hhih", api_key, version, 0, len(CLIENT_ID)) + CLIENT_ID
 
 
 def produce_frame(topic: str, partitions: list[int], batch: bytes, acks: int) -> bytearray:
-    """One Produce request that sends `batch` to each of the partitions, with its size."""
+    """Return a Produce request that sends `batch` to each of the partitions, with its size."""
     name = topic.encode()
     body = struct.pack(">hhiih", -1, acks, 30_000, 1, len(name)) + name + struct.pack(">i", len(partitions))
     parts = b"".join(struct.pack(">ii", partition, len(batch)) + batch for partition in partitions)
@@ -100,13 +100,13 @@ def stamp(frame: bytearray, batch_at: int, producer_id: int, sequence: int) -> N
 
 
 def produce_response_bytes(topic: str, partitions: int) -> int:
-    """The size, prefix included, of an answer without errors."""
+    """Return the size of a response without errors, size prefix included."""
     one_partition = 4 + 2 + 8 + 8 + 8 + 4 + 2
     return SIZE_AND_CORRELATION_ID + 4 + 2 + len(topic) + 4 + partitions * one_partition + 4
 
 
 def produce_error_at(topic: str) -> int:
-    """Where in an answer (prefix included) the first partition's error code stands."""
+    """Return the position of the first partition's error code in a response, size prefix included."""
     return SIZE_AND_CORRELATION_ID + 4 + 2 + len(topic) + 4 + 4
 
 
@@ -116,7 +116,7 @@ FETCH_OFFSET_FROM_END = 8 + 8 + 4 + 4 + 2  # offset, log start, max bytes, no fo
 def fetch_frame(
     topic: str, partition: int, max_wait_ms: int, partition_max_bytes: int, isolation_level: int = 0
 ) -> bytearray:
-    """A sessionless Fetch of one partition; write the offset at `len(frame) - FETCH_OFFSET_FROM_END`."""
+    """Return a sessionless Fetch of one partition; the offset is at `len(frame) - FETCH_OFFSET_FROM_END`."""
     name = topic.encode()
     body = struct.pack(">iiiibii", -1, max_wait_ms, 1, 52_428_800, isolation_level, 0, -1)
     body += struct.pack(">ih", 1, len(name)) + name
@@ -126,18 +126,21 @@ def fetch_frame(
 
 
 def fetch_error_at(topic: str) -> int:
-    """Where in an answer (prefix included) the first partition's error code stands."""
+    """Return the position of the first partition's error code in a response, size prefix included."""
     return 4 + 4 + 4 + 2 + 4 + 4 + 2 + len(topic) + 4 + 4
 
 
 def records_of(response: memoryview, topic: str) -> tuple[int, memoryview]:
-    """(error code, records) of a one-partition Fetch answer without its size prefix."""
+    """Return (error code, records) of a Fetch response for one partition, without its size prefix."""
     error, _, records = fetched(response, topic)
     return error, records
 
 
 def fetched(response: memoryview, topic: str) -> tuple[int, list[tuple[int, int]], memoryview]:
-    """(error code, aborted transactions as (first offset, producer id), records) of such an answer."""
+    """Return (error code, aborted transactions, records) of a Fetch response for one partition.
+
+    An aborted transaction is (first offset, producer id).
+    """
     at = 4 + 4 + 2 + 4
     topics = struct.unpack_from(">i", response, at)[0]
     if topics == 0:
@@ -153,7 +156,7 @@ def fetched(response: memoryview, topic: str) -> tuple[int, list[tuple[int, int]
 
 
 def end_of(records: memoryview, offset: int) -> tuple[int, int]:
-    """(next offset, number of records) of the whole batches in `records`; (offset, 0) for none."""
+    """Return (next offset, number of records) of the whole batches in `records`; (offset, 0) if none."""
     at, count = 0, 0
     while at + BATCH.size <= len(records):
         base, size = struct.unpack_from(">qi", records, at)

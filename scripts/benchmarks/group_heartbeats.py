@@ -1,8 +1,9 @@
-"""A thousand groups of ten members that heartbeat: what it costs a server, and how long an answer takes.
+"""Heartbeats of a thousand groups of ten members: their latency, and the CPU that they cost a server.
 
-Each member has a connection of its own, as real ones have, and heartbeats at its own moment of the period. An
-answer's time counts from that moment, so that a server that stops answering for a while is told for all that
-came due meanwhile. What is sent has no name of a client's software: no server lets it wait.
+Each member has a connection of its own, as real members have, and a moment of its own in the period for its
+heartbeat. The latency counts from that moment, so a server that stops answering for a while is charged for
+all heartbeats that came due meanwhile. The requests name no client software, so no server delays the
+responses.
 """
 
 import heapq
@@ -32,7 +33,7 @@ GROUPS, MEMBERS = 1_000, 10
 PERIOD_S, PERIODS = 3.0, 3  # Java's default of heartbeat.interval.ms
 SESSION_MS = 300_000
 SETUP_S = 180.0
-AGAIN_S = 1.0  # between the heartbeats of a member of a consumer group that is not complete
+AGAIN_S = 1.0  # between the requests of a member while its group is not complete
 REBALANCE_IN_PROGRESS, COORDINATOR_BEGINS = 27, {14, 15, 16}
 VERSIONS = {
     ApiKey.JOIN_GROUP: 3,
@@ -43,7 +44,7 @@ VERSIONS = {
 
 
 class _Member:
-    """One member and its connection; `frame` is the heartbeat that it sends again and again."""
+    """A member and its connection; `frame` is the heartbeat that it repeats."""
 
     __slots__ = ("api", "epoch", "frame", "group", "is_waiting", "member_id", "owned", "received", "socket")
 
@@ -51,7 +52,7 @@ class _Member:
         self.group = group
         self.socket = connection
         self.received = b""
-        self.is_waiting = False  # for an answer
+        self.is_waiting = False  # for a response
         self.api = ApiKey.JOIN_GROUP
         self.member_id = ""
         self.epoch = -1  # or generation
@@ -63,7 +64,7 @@ class _Member:
         self.socket.sendall(encoded(api, request))
 
     def answer(self) -> Any:
-        """The answer, if it is there whole."""
+        """Receive bytes; return the response once it is complete, and None before."""
         self.received += self.socket.recv(1 << 16)
         if len(self.received) < 4 or len(self.received) < 4 + struct.unpack_from(">i", self.received)[0]:
             return None
@@ -79,9 +80,9 @@ def encoded(api: ApiKey, request: object) -> bytes:
 
 
 class _Classic:
-    """Joins, syncs and joins again until the whole group has an assignment of one generation."""
+    """Forms classic groups: members join and sync until all have an assignment of one generation."""
 
-    error_at = 4 + 4 + 4  # in the answer to a heartbeat, its size included
+    error_at = 4 + 4 + 4  # in the response to a heartbeat, size prefix included
 
     def __init__(self, topic: str) -> None:
         self.complete: set[str] = set()
@@ -102,12 +103,12 @@ class _Classic:
         member.ask(ApiKey.JOIN_GROUP, request)
 
     def answered(self, member: _Member, answer: Any) -> float | None:
-        """Go on; after how many seconds to ask again, None if that is done or not needed."""
+        """Handle a response; return the seconds until `again` is due, or None if it is not needed."""
         if answer.error_code in COORDINATOR_BEGINS:
             return AGAIN_S
         if member.api == ApiKey.JOIN_GROUP:
             if answer.error_code:
-                raise RuntimeError(f"a join was answered error {answer.error_code}")
+                raise RuntimeError(f"JoinGroup got error {answer.error_code}")
             member.member_id, member.epoch = answer.member_id, answer.generation_id
             members = [each.member_id for each in answer.members]
             request = SyncGroupRequest(
@@ -126,7 +127,7 @@ class _Classic:
         elif answer.error_code == REBALANCE_IN_PROGRESS:
             self._join(member)
         elif answer.error_code:
-            raise RuntimeError(f"{member.api.name} was answered error {answer.error_code}")
+            raise RuntimeError(f"{member.api.name} got error {answer.error_code}")
         else:
             return AGAIN_S
         return None
@@ -147,7 +148,7 @@ class _Classic:
 
 
 class _Consumer:
-    """Heartbeats until each member of the group owns one partition."""
+    """Forms consumer groups: members send heartbeats until each owns one partition."""
 
     api = ApiKey.CONSUMER_GROUP_HEARTBEAT
     error_at = 4 + 4 + 1 + 4
@@ -176,7 +177,7 @@ class _Consumer:
         if answer.error_code in COORDINATOR_BEGINS:
             return AGAIN_S
         if answer.error_code:
-            raise RuntimeError(f"a heartbeat was answered {answer.error_code} {answer.error_message}")
+            raise RuntimeError(f"a heartbeat got error {answer.error_code}: {answer.error_message}")
         member.epoch = answer.member_epoch
         if answer.assignment is not None:
             owned = [(each.topic_id, tuple(each.partitions)) for each in answer.assignment.topic_partitions]
@@ -214,7 +215,7 @@ class _Consumer:
 
 
 def heartbeats(protocol: str, count: int = GROUPS) -> Callable[[Server, Plan], Figures]:
-    """p50 and p99 of an answer, and the server's CPU for it, with `count` groups of ten."""
+    """Return a workload of `count` groups of ten: latencies of heartbeats, and the server's CPU for each."""
 
     def run(server: Server, plan: Plan) -> Figures:
         topic = clients.create_topic(server.bootstrap, MEMBERS)
@@ -249,7 +250,7 @@ def heartbeats(protocol: str, count: int = GROUPS) -> Callable[[Server, Plan], F
 
 
 def _form(side: _Classic | _Consumer, members: list[_Member], count: int) -> None:
-    """Have all groups complete, and nobody waiting for an answer."""
+    """Form all groups, until each is complete and every request was answered."""
     by_number = {member.socket.fileno(): member for member in members}
     poll = select.epoll()
     for number in by_number:
@@ -261,7 +262,7 @@ def _form(side: _Classic | _Consumer, members: list[_Member], count: int) -> Non
     while len(side.complete) < count or any(member.is_waiting for member in members):
         now = time.monotonic()
         if now > deadline:
-            raise RuntimeError(f"{len(side.complete)} groups are complete after {SETUP_S:g} s")
+            raise RuntimeError(f"{len(side.complete)} of {count} groups are complete after {SETUP_S:g} s")
         while due and due[0][0] <= now:
             member = by_number[heapq.heappop(due)[1]]
             if member.group not in side.complete:
@@ -276,7 +277,7 @@ def _form(side: _Classic | _Consumer, members: list[_Member], count: int) -> Non
 
 
 def _beat(members: list[_Member], error_at: int, periods: int) -> list[float]:
-    """Each member's heartbeats of some periods, evenly spread; how long each answer took."""
+    """Send the heartbeats of all members for some periods, evenly spread; return the latencies."""
     poll = select.epoll()
     by_number = {member.socket.fileno(): (place, member) for place, member in enumerate(members)}
     for number in by_number:

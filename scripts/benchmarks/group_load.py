@@ -1,7 +1,7 @@
-"""How long a coordinator takes to load a partition of `__consumer_offsets`, when its node starts again.
+"""The time that a coordinator takes to load a partition of `__consumer_offsets` after a restart.
 
-A server of its own is started, a million offsets of one group are committed, and the server is stopped and
-started again. The groups of that partition cannot be served before it is loaded; those of an empty one can.
+The workload starts a server of its own, commits a million offsets of one group, and restarts the server.
+Groups of that partition cannot be served before it is loaded; groups of an empty partition can.
 """
 
 import signal
@@ -17,12 +17,12 @@ from ottla.node.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetc
 
 REQUESTS, PARTITIONS, IN_FLIGHT = 10_000, 100, 10
 OFFSET_FETCH, FETCH_VERSION = 9, 5
-LOADED, EMPTY = "loaded", "empty-1"  # whose partitions of __consumer_offsets differ, with 50 of them
+LOADED, EMPTY = "loaded", "empty-1"  # groups with different partitions of the 50 of __consumer_offsets
 PATIENCE_S = 120.0
 
 
 def load_of_offsets(running: Server, plan: Plan) -> Figures:
-    """Seconds from the birth of the process until the offsets of either group are told."""
+    """Measure the seconds from the start of the process until OffsetFetch succeeds, for either group."""
     with tempfile.TemporaryDirectory(prefix="bench-load-") as folder:
         data = Path(folder) / "data"
         server = servers.start(running.name, data)
@@ -58,7 +58,7 @@ def _commit(server: Server, topic: str) -> None:
 
 
 def _until_told(server: Server, group: str, topic: str) -> float:
-    """When the group's offsets were told, on the clock of time.CLOCK_BOOTTIME."""
+    """Return the time when OffsetFetch of the group succeeds, on the clock of time.CLOCK_BOOTTIME."""
     request = OffsetFetchRequest(
         group_id=group, topics=[OffsetFetchRequestTopic(name=topic, partition_indexes=[0])]
     )
@@ -75,5 +75,5 @@ def _until_told(server: Server, group: str, topic: str) -> float:
             if not error:
                 return time.clock_gettime(time.CLOCK_BOOTTIME)
             if error not in groups.ERROR_LOADING or time.monotonic() > deadline:
-                raise RuntimeError(f"the offsets of {group} are answered error {error}")
+                raise RuntimeError(f"OffsetFetch of {group} got error {error}")
             time.sleep(0.002)

@@ -1,9 +1,9 @@
-"""How long the members of a consumer group wait when one joins or leaves: consumers of librdkafka in two
-processes, as they see it themselves.
+"""The duration of a rebalance after a member joins or leaves, as consumers of librdkafka see it.
 
-A process of members takes a line on its standard input, `add` or `remove`, and says in a line of JSON what a
-member owns from when on; all processes of a machine have one monotonic clock. librdkafka does not show the
-generation it is in; members that own everything, nothing twice, and even shares are stable.
+There are two processes of members. Each reads lines from its standard input, `add NUMBER` or `remove NUMBER`,
+and prints a line of JSON for each change of a member's partitions, with its time; all processes of a machine
+share one monotonic clock. librdkafka does not show its generation, so a group counts as stable when its
+members own each partition once, in even shares.
 """
 
 import json
@@ -29,20 +29,20 @@ PROCESSES, MEMBERS, PARTITIONS = 2, 10, 20
 PATIENCE_S = 60.0
 CLASSIC = {
     "partition.assignment.strategy": "range",
-    # Members hear of a rebalance with their next heartbeat; the default of 3 s would measure nothing else.
+    # Members learn of a rebalance with their next heartbeat; the default of 3 s would dominate the figures.
     "heartbeat.interval.ms": 1000,
 }
 CONSUMER = {"group.protocol": "consumer"}  # its interval is the server's: 5 s
 HEARTBEAT_S = {"classic": 1.0, "consumer": 5.0}
-# Members told of a rebalance together heartbeat together; so it matters when in their round the next
-# one begins: so many times, at moments evenly spread over the round after three whole ones (or one).
+# Members that learn of a rebalance together send heartbeats together, so the figures depend on the moment of
+# their period at which the next change comes: these are evenly spread, after SETTLED_ROUNDS whole periods.
 ROUNDS = {"classic": 5, "consumer": 3}
 SETTLED_ROUNDS = {"classic": 3, "consumer": 1}
 GOALS = {"join s": 0.5, "leave s": 0.5, "longest s": 0.5}
 
 
 def one_joins_and_leaves(protocol: str) -> Callable[[Server, Plan], Figures]:
-    """Mean seconds from the birth of an eleventh member, or its leaving, until all own their shares."""
+    """Return a workload that times an eleventh member's joining and leaving until the group is stable."""
 
     def run(server: Server, plan: Plan) -> Figures:
         topic, group = clients.create_topic(server.bootstrap, PARTITIONS), f"bench-{uuid.uuid4().hex[:8]}"
@@ -71,11 +71,11 @@ def one_joins_and_leaves(protocol: str) -> Callable[[Server, Plan], Figures]:
     return run
 
 
-# ---- the processes, from outside -------------------------------------------------------------------
+# ---- handles on the processes ---------------------------------------------------------------------
 
 
 class _Members:
-    """Members of one group, spread over the processes; with them as a context they are ended."""
+    """The members of one group, spread over the processes; a context manager that ends them."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, protocol: str) -> None:
         self._changed = threading.Condition()
@@ -112,7 +112,7 @@ class _Members:
                 process.wait()
 
     def tell(self, member: int, what: str) -> None:
-        """Have a member born or ended; which process has it follows from its number."""
+        """Start or stop a member, in the process that follows from its number."""
         with self._changed:
             if what == "add":
                 self._owned[member] = frozenset()
@@ -123,7 +123,7 @@ class _Members:
         stdin.write(f"{what} {member}\n")
 
     def until_stable(self) -> float:
-        """When every partition was owned once, in even shares."""
+        """Wait until the group is stable; return the time of the last change."""
         with self._changed:
             if not self._changed.wait_for(self._is_stable, PATIENCE_S):
                 raise RuntimeError(f"{len(self._owned)} members are not stable after {PATIENCE_S:g} s")
@@ -150,7 +150,7 @@ class _Members:
 
 
 class Member:
-    """A consumer in a thread that polls it."""
+    """A consumer, and the thread that polls it."""
 
     def __init__(self, number: int, settings: dict[str, Any], topic: str) -> None:
         self._number = number

@@ -1,4 +1,4 @@
-"""Consumer groups: how fast they commit."""
+"""Offset commits of consumer groups: their rate and their CPU cost."""
 
 import socket
 import struct
@@ -24,7 +24,7 @@ COMMIT_GOALS = {"CPU us/commit": 0.5}
 
 
 def commit_frame(group: str, topic: str, partitions: int) -> bytes:
-    """An OffsetCommit of so many partitions from outside the group, with its size."""
+    """Return an OffsetCommit of `partitions` partitions by no member of the group, with its size."""
     body = _text(group) + struct.pack(">i", -1) + _text("") + struct.pack(">h", -1)
     body += struct.pack(">i", 1) + _text(topic) + struct.pack(">i", partitions)
     body += b"".join(struct.pack(">iqi", index, 1, -1) + _text("") for index in range(partitions))
@@ -33,7 +33,7 @@ def commit_frame(group: str, topic: str, partitions: int) -> bytes:
 
 
 def commit_error_at(topic: str) -> int:
-    """Where in an answer (prefix included) the first partition's error code stands."""
+    """Return the position of the first partition's error code in a response, size prefix included."""
     return 4 + 4 + 4 + 4 + 2 + len(topic) + 4 + 4
 
 
@@ -42,7 +42,7 @@ def _text(text: str) -> bytes:
 
 
 def commits(partitions: int) -> Callable[[Server, Plan], Figures]:
-    """Commits of `partitions` offsets each, pipelined, by several groups at once."""
+    """Return a workload of pipelined commits of `partitions` offsets each, by several groups at once."""
 
     def run(server: Server, plan: Plan) -> Figures:
         topic = clients.create_topic(server.bootstrap, partitions)
@@ -75,21 +75,21 @@ def commits(partitions: int) -> Callable[[Server, Plan], Figures]:
 
 
 def make_offsets_topic(server: Server, group: str) -> None:
-    """Whoever first looks for a coordinator makes a server make `__consumer_offsets`."""
+    """Look for a coordinator until there is one, which makes the server create `__consumer_offsets`."""
     admin = AdminClient({"bootstrap.servers": server.bootstrap, **clients.QUIET})
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             admin.describe_consumer_groups([group])[group].result(PATIENCE_S)
             return
-        except KafkaException:  # the coordinator that was found is just beginning
+        except KafkaException:  # the coordinator is still loading
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
 
 
 def until_loaded(connection: socket.socket, frame: bytes, answer_bytes: int, error_at: int) -> None:
-    """Commit once; a coordinator that has just begun is waited for."""
+    """Commit once, as soon as the coordinator has loaded."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         connection.sendall(frame)

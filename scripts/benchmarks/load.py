@@ -1,7 +1,7 @@
-"""Generators that replay prebuilt frames over raw sockets, with pipelining: the client costs next to nothing.
+"""Generators that replay prebuilt frames over raw sockets, pipelined: the client costs next to nothing.
 
-One thread a connection where frames are large (the interpreter lock is free during send and receive), one
-epoll loop where they are small. Every answer is checked for its error code; a wrong one ends the run.
+Large frames have a thread for each connection, as the interpreter lock is free during send and receive; small
+frames share one epoll loop. The error code of every response is checked; an error ends the run.
 """
 
 import select
@@ -23,7 +23,7 @@ MIN_WARM_UP_S, MAX_WARM_UP_S = 3, 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What a run achieved; `payload_bytes` are uncompressed record values."""
+    """The amounts of a run; `payload_bytes` counts uncompressed record values."""
 
     seconds: float
     requests: int
@@ -47,7 +47,7 @@ def receive_exactly(connection: socket.socket, view: memoryview) -> None:
 
 
 def in_threads(work: list[Callable[[], None]]) -> float:
-    """Run all at once; the seconds from the first start to the last end. The first exception is raised."""
+    """Run all at once; return the seconds until the last has ended, or raise the first exception."""
     failures: list[BaseException] = []
     barrier = threading.Barrier(len(work) + 1)
 
@@ -81,9 +81,9 @@ def produce(
     limit_bytes: int,
     producer_ids: list[int] | None = None,
 ) -> Done:
-    """Each connection replays `batch` to its own partition, `IN_FLIGHT` requests ahead of the answers.
+    """Replay `batch` over each connection to a partition of its own, with `IN_FLIGHT` requests in flight.
 
-    `ports` are those of the partitions' leaders, in turn.
+    `ports` are the ports of the partitions' leaders, in turn.
     """
     sent = [0] * connections
 
@@ -125,7 +125,7 @@ def produce(
 def check(answer: bytes | bytearray, error_at: int) -> None:
     error = struct.unpack_from(">h", answer, error_at)[0]
     if error:
-        raise RuntimeError(f"the server answered error {error}")
+        raise RuntimeError(f"the server responded with error {error}")
 
 
 def small_requests(
@@ -139,9 +139,9 @@ def small_requests(
     in_flight: int = IN_FLIGHT,
     acks: int = 1,
 ) -> Done:
-    """Requests of one 100-byte record (to `spread` partitions each), `in_flight` on every connection.
+    """Send requests of one 100-byte record to each of `spread` partitions, `in_flight` on each connection.
 
-    `ports` are those of the partitions' leaders, in turn; with several of them `spread` must be 1.
+    `ports` are the ports of the partitions' leaders, in turn; with several of them `spread` must be 1.
     """
     batch = frames.build_batch(100, 100)
     requests: list[tuple[socket.socket, bytes]] = []
@@ -162,7 +162,7 @@ def small_requests(
 
 
 def warm_up(rate_of_a_second: Callable[[], float]) -> None:
-    """Until a second brings no twentieth more than the best before it: a JVM compiles while it runs."""
+    """Work until a second is not 5 % faster than the best so far, because a JVM compiles while it runs."""
     best = 0.0
     for second in range(MAX_WARM_UP_S):
         rate = rate_of_a_second()
@@ -179,9 +179,9 @@ def replay(
     seconds: float,
     in_flight: int,
 ) -> tuple[float, int]:
-    """Each connection's request again and again, `in_flight` of it at a time: seconds and answers.
+    """Repeat the request of each connection, with `in_flight` in flight; return the seconds and responses.
 
-    All answers have the same size, and at `error_at` their error code. The connections are closed.
+    All responses have the same size and their error code at `error_at`. Closes the connections.
     """
     poll = select.epoll()
     pending: dict[int, bytes] = {}
@@ -216,9 +216,9 @@ def replay(
 def paced(
     port: int, topic: str, partitions: int, *, per_second: int, seconds: float, acks: int = 1
 ) -> list[float]:
-    """Requests of one 100-byte record at a fixed rate on one connection: the seconds until each is answered.
+    """Send requests of one 100-byte record at a fixed rate on one connection; return their latencies.
 
-    They count from when it was due, not from when it could be sent, so that waiting behind another counts.
+    These are seconds from the time when the request was due, so that waiting behind another request counts.
     """
     batch = frames.build_batch(100, 100)
     requests = [bytes(frames.produce_frame(topic, [index], batch.data, acks)) for index in range(partitions)]
@@ -255,7 +255,7 @@ def consume(
     record_bytes: int,
     partition_max_bytes: int = 1 << 20,
 ) -> Done:
-    """One connection a partition fetches from offset 0 to the end, again and again until time is up."""
+    """Fetch each partition from offset 0 to its end over a connection of its own, until time is up."""
     fetched = [0] * partitions
     records_read = [0] * partitions
 
@@ -275,7 +275,7 @@ def consume(
                 receive_exactly(connection, buffer[:size])
                 error, records = frames.records_of(buffer[:size], topic)
                 if error:
-                    raise RuntimeError(f"the server answered Fetch with error {error}")
+                    raise RuntimeError(f"the server responded to Fetch with error {error}")
                 following, count = frames.end_of(records, offset)
                 offset = following if count else 0
                 fetched[index] += 1

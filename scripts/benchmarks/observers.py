@@ -1,7 +1,7 @@
-"""What nodes without a vote cost the voter that they follow: its CPU beside a hundred of them.
+"""The CPU that observers of the metadata cost the voter that they fetch from, with a hundred of them.
 
-The node is a real one in its own process. The others are a crowd in another process: each is registered, has
-heartbeats, and follows the metadata over its own connections, but does nothing with what it hears.
+The voter is a real node in its own process. The observers share another process: each is registered, sends
+heartbeats, and fetches the metadata over connections of its own, but does not apply it.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ FIRST_ID = 100
 
 
 class Follower:
-    """One node of the crowd."""
+    """One observer."""
 
     def __init__(self, node_id: int, endpoint: Endpoint, secret: bytes) -> None:
         identity = PeerIdentity(node_id, bytes(16), os.urandom(16))
@@ -99,14 +99,14 @@ class Follower:
                 max_wait_ms=FETCH_WAIT_MS,
             )
             told = await client.request(asked, FetchMetadataResponse, timeout_s=30)
-            # Whatever came, a snapshot too, is taken for known: to apply it is not the question here.
+            # All records and snapshots count as applied; the cost of applying them is not measured here.
             self.next_offset, self.last_epoch = told.end_offset, told.epoch
             self.fetches += 1
             self.batches_bytes += len(told.batches)
 
 
 async def _crowd(port: int, secret: bytes, count: int, rate_per_s: float) -> None:
-    """Follow, change something `rate_per_s` times a second, and say once a second how often all were told."""
+    """Run all observers, change a setting `rate_per_s` times a second, and print the responses a second."""
     endpoint = Endpoint(HOST, port)
     followers = [Follower(FIRST_ID + number, endpoint, secret) for number in range(count)]
     changer = Follower(99, endpoint, secret)
@@ -141,16 +141,16 @@ async def _change(changer: Follower, rate_per_s: float) -> None:
 
 
 def measure(brokers: int, rates: Sequence[float]) -> None:
-    """Print the CPU of the node, in percent of a core, with `brokers` others and without."""
-    print(f"{brokers} nodes that follow one voter, {MEASURED_S:.0f} s each, percent of a core:")
+    """Print the CPU of the node, in percent of a core, with `brokers` observers and without."""
+    print(f"{brokers} observers of one voter, {MEASURED_S:.0f} s each, percent of a core:")
     for rate_per_s in rates:
         figures = []
         for count in (0, brokers):
             cpu, told = _measure_once(count, rate_per_s)
             figures.append(cpu)
-            print(f"  {rate_per_s:g} changes a second, {count} nodes: {cpu:.1f} % ({told:.0f} answers/s)")
+            print(f"  {rate_per_s:g} changes/s, {count} observers: {cpu:.1f} % ({told:.0f} responses/s)")
         print(
-            f"  {rate_per_s:g} changes a second: the {brokers} cost {figures[1] - figures[0]:.1f} %",
+            f"  {rate_per_s:g} changes/s: the {brokers} observers cost {figures[1] - figures[0]:.1f} %",
             flush=True,
         )
 
@@ -158,7 +158,7 @@ def measure(brokers: int, rates: Sequence[float]) -> None:
 def _measure_once(count: int, rate_per_s: float) -> tuple[float, float]:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
-        base_port = probe.getsockname()[1] // 2  # below the ports that the system gives away
+        base_port = probe.getsockname()[1] // 2  # below the ephemeral ports
     with tempfile.TemporaryDirectory(prefix="observers-bench-") as home:
         homes: Sequence[NodeHome] = write_homes(1, base_port=base_port, data=Path(home), overrides=[])
         node = NodeProcess(homes[0])

@@ -1,4 +1,4 @@
-"""The variables of Python programs that a benchmark runs beside itself."""
+"""The environment variables of Python programs that a benchmark starts."""
 
 import os
 from pathlib import Path
@@ -8,5 +8,5 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 def program_environment() -> dict[str, str]:
-    """Return this process's variables, with the paths of the scripts, of Ottla and of its tests."""
+    """Return this process's variables, with PYTHONPATH set to the scripts, to Ottla and to its tests."""
     return {**os.environ, "PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT / 'src'}:{ROOT}"}

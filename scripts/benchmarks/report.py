@@ -1,7 +1,7 @@
 """Medians, ratios and goals of a benchmark run: a table to read and a JSON file to keep.
 
-A ratio is the median of the ratios of turns that followed each other, so that a machine whose speed changes
-from minute to minute changes both sides of each; the middle half of them stands beside it.
+A ratio is the median of the ratios of neighbouring turns, because a machine whose speed changes from minute
+to minute changes both sides of each. The middle half of these ratios stands beside it.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ from rich.table import Table
 from benchmarks.workload import Figures, Workload, lower_is_better
 from benchmarks.workloads import SMALL_GOALS
 
-# What a server does in the first seconds of its life: a test suite, a restart, an autoscaled pod.
+# Throughput right after the start matters for test suites, restarts and autoscaled pods.
 AT_FIRST = "small requests, first 3 s"
-# Absolute promises for one figure of Ottla, Kafka or no Kafka.
+# Absolute limits of figures of Ottla, independent of Kafka.
 LIMITS = {
     ("start", "first acknowledged record s"): 1.0,
     ("memory after 1 GB", "MB RSS"): 100.0,
@@ -53,7 +53,7 @@ class Report:
         return self.samples.get(workload, {}).get(server, [])
 
     def figures(self, workload: str) -> list[str]:
-        """The names of what was measured."""
+        """Return the names of a workload's figures."""
         of_all = [turn for turns in self.samples.get(workload, {}).values() for turn in turns]
         return list(dict.fromkeys(figure for turn in of_all for figure in turn))
 
@@ -62,8 +62,10 @@ class Report:
         return statistics.median(values) if values else None
 
     def ratios(self, workload: str, figure: str) -> tuple[float, float, float] | None:
-        """Ottla/Kafka turn by turn: median, lower and upper quartile; None if no turn has both, or one of
-        Kafka's is 0: what is left would be about other turns than the medians are."""
+        """Return median, lower and upper quartile of Ottla/Kafka, turn by turn.
+
+        None if no turn has both, or one of Kafka's figures is 0: the other turns would not match the medians.
+        """
         turns = zip(self.turns(workload, "ottla"), self.turns(workload, "kafka"), strict=False)
         pairs = [
             (ours[figure], theirs[figure]) for ours, theirs in turns if figure in ours and figure in theirs
@@ -75,7 +77,7 @@ class Report:
         return statistics.median(found), lower, upper
 
     def rows(self, workloads: Sequence[Workload[Any]]) -> list[dict[str, object]]:
-        """One row a figure: medians, Ottla/Kafka, whether the goal is met (None: no goal or no rival)."""
+        """Return a row for each figure; `reached` is None if there is no goal, or no figure of Kafka's."""
         goals = {workload.name: workload.goals for workload in workloads} | {AT_FIRST: SMALL_GOALS}
         rows: list[dict[str, object]] = []
         for name in self.samples:
@@ -129,7 +131,7 @@ def print_table(report: Report, workloads: Sequence[Workload[Any]], console: Con
 
 
 def machine() -> dict[str, object]:
-    """Where and when figures were taken."""
+    """Return the machine, time and command of the measurements."""
     return {
         "cpus": os.cpu_count(),
         "cpu": cpu_model(),
@@ -141,7 +143,7 @@ def machine() -> dict[str, object]:
 
 
 def cpu_model() -> str:
-    """Return the name of this machine's processor, as Linux has it."""
+    """Return the name of this machine's processor from /proc/cpuinfo."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

@@ -1,7 +1,7 @@
-"""The REST API of one node: records in through HTTP, records out, and a list of a thousand topics.
+"""The REST API of one node: producing and reading records over HTTP, and a list of a thousand topics.
 
-The client is aiohttp's, in a process of its own beside the node's. Bodies are built before; answers are read
-whole, and each record in them must have been stored.
+The client is aiohttp's and runs in this process, beside the node's. Bodies are built beforehand; responses
+are read completely, and must report every record as stored.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from benchmarks.workload import Figures
 
 CONNECTIONS = 4
 BATCH_RECORDS = 1_000
-STREAM_RECORDS = 200  # in each piece of a stream
+STREAM_RECORDS = 200  # in each chunk of a stream
 MAX_AHEAD = 10_000  # records of a stream that wait for their reports
 PARTITIONS = 6
 TOPICS = 1_000
@@ -42,14 +42,14 @@ SCRAPED_S = {
     0: 5,
     15: 15,
     1: 5,
-}  # how long the records are timed, by the seconds between two scrapes; 0: none
+}  # seconds of measuring, by the seconds between two scrapes; 0: no scrapes
 WARM_UP_S = 1.0
 HEADERS = {"Content-Type": "application/json"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A node with the REST API, and how long to measure."""
+    """A node with the REST API, and the time to measure."""
 
     server: servers.Server
     url: str  # of the cluster, below /v3
@@ -62,7 +62,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """One thing to measure, and what is promised of it: at least, or below."""
+    """A workload, with lower limits (`at_least`) and upper limits (`below`) of its figures."""
 
     name: str
     run: Callable[[Stage], Awaitable[Figures]]
@@ -70,11 +70,11 @@ class Workload:
     below: dict[str, float] = field(default_factory=dict)
 
 
-# ---- what is sent --------------------------------------------------------------------------------
+# ---- request bodies ------------------------------------------------------------------------------
 
 
 def record(index: int) -> dict[str, object]:
-    """A hundred bytes of JSON under a key."""
+    """Return a record with a key and a value of a hundred bytes of JSON."""
     data = {"id": index, "user": f"user-{index % 977}", "ok": True, "text": "x" * 60}
     return {"key": {"type": "STRING", "data": f"{index}"}, "value": {"type": "JSON", "data": data}}
 
@@ -83,11 +83,11 @@ def batch_body() -> bytes:
     return orjson.dumps({"entries": [{"id": str(index), **record(index)} for index in range(BATCH_RECORDS)]})
 
 
-# ---- records in ----------------------------------------------------------------------------------
+# ---- producing -----------------------------------------------------------------------------------
 
 
 async def batches(stage: Stage) -> Figures:
-    """`records:batch`, one after another on each of some connections."""
+    """Send `records:batch` requests, one after another on each of CONNECTIONS connections."""
     topic = clients.create_topic(stage.server.bootstrap, PARTITIONS)
     body = batch_body()
     waits: list[float] = []
@@ -110,7 +110,7 @@ async def batches(stage: Stage) -> Figures:
 
 
 async def stream(stage: Stage) -> Figures:
-    """One connection for all: JSON documents in, a report for each out."""
+    """Send a stream of JSON documents over one connection, and read a report for each."""
     topic = clients.create_topic(stage.server.bootstrap, PARTITIONS)
     piece = b"".join(orjson.dumps(record(index)) for index in range(STREAM_RECORDS))
 
@@ -139,7 +139,7 @@ async def stream(stage: Stage) -> Figures:
 
 
 async def singles(stage: Stage) -> Figures:
-    """A record a request, on some connections."""
+    """Send requests of one record each on CONNECTIONS connections."""
     topic = clients.create_topic(stage.server.bootstrap, PARTITIONS)
     body = orjson.dumps(record(1))
     waits: list[float] = []
@@ -158,11 +158,11 @@ async def singles(stage: Stage) -> Figures:
     return {**figures, "p99 ms": _percentile(waits, 99) * 1000}
 
 
-# ---- records and topics out ----------------------------------------------------------------------
+# ---- records and topics read ---------------------------------------------------------------------
 
 
 async def pages(stage: Stage) -> Figures:
-    """Pages of records, from the beginning on, by the links of the answers."""
+    """Read pages of records from the start, following the links of the responses."""
     topic = clients.create_topic(stage.server.bootstrap, PARTITIONS)
     for _ in range(20):
         async with stage.http.post(
@@ -184,7 +184,7 @@ async def pages(stage: Stage) -> Figures:
 
 
 async def topics(stage: Stage) -> Figures:
-    """GET /topics of a cluster that has a thousand."""
+    """Send GET /topics to a cluster that has a thousand topics."""
     waits = []
     async with many_topics(stage):
         for turn in range(LISTS + 3):
@@ -199,7 +199,7 @@ async def topics(stage: Stage) -> Figures:
 
 @asynccontextmanager
 async def many_topics(stage: Stage) -> AsyncIterator[None]:
-    """A thousand topics of one partition, for so long."""
+    """Create a thousand topics of one partition, and delete them after the block."""
     admin = AdminClient({"bootstrap.servers": stage.server.bootstrap, **clients.QUIET})
     names = [f"bench-list-{index:04}" for index in range(TOPICS)]
     for one in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
@@ -212,7 +212,7 @@ async def many_topics(stage: Stage) -> AsyncIterator[None]:
 
 
 async def _logs_are_open(stage: Stage) -> None:
-    """Opened a while after topics are made: who produces meanwhile waits for that, not for scrapes."""
+    """Wait until the logs of all topics are open, because producers wait for that and not for scrapes."""
     async with asyncio.timeout(clients.CALL_TIMEOUT_S):
         while True:
             async with stage.http.get(f"http://{stage.server.rest}/debug/state") as answer:
@@ -223,14 +223,14 @@ async def _logs_are_open(stage: Stage) -> None:
 
 
 async def scrapes(stage: Stage) -> Figures:
-    """What scrapes of a thousand partitions cost those who produce meanwhile, and the node."""
+    """Measure the cost of scrapes of a thousand partitions, for the node and for a producer meanwhile."""
     topic = clients.create_topic(stage.server.bootstrap, PARTITIONS)
     figures: Figures = {}
     async with many_topics(stage):
         await _logs_are_open(stage)
         await _scrape(stage)
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as producer:
-            # Warm, and the process of the producer is there.
+            # Warm-up, which also starts the process of the producer.
             await _paced(producer, stage, topic, 1.0)
             for every_s, seconds in SCRAPED_S.items():
                 name = f", scraped every {every_s} s" if every_s else ""
@@ -255,7 +255,7 @@ async def scrapes(stage: Stage) -> Figures:
 
 
 async def _scrape(stage: Stage, after_s: float = 0.0) -> tuple[float, float]:
-    """Seconds and kB of one scrape."""
+    """Scrape the metrics after a pause; return seconds and kB."""
     await asyncio.sleep(after_s)
     began = time.perf_counter()
     async with stage.http.get(f"http://{stage.server.rest}/metrics") as answer:
@@ -283,7 +283,7 @@ WORKLOADS = (
 
 
 async def _rate(stage: Stage, senders: Sequence[Callable[[float], Awaitable[int]]], what: str) -> Figures:
-    """Let all of them work at once: how much in a second, and what it costs the node."""
+    """Run all senders at once; return their amount a second, and the CPU that each item cost the node."""
 
     async def work(seconds: float) -> tuple[float, int]:
         began = time.perf_counter()
@@ -312,7 +312,7 @@ Samples = dict[str, list[Figures]]
 
 
 def main(arguments: Namespace, console: Console) -> int:
-    """Measure the workloads whose names have the words that were given, each `--runs` times."""
+    """Measure the workloads whose names contain the given words, each `--runs` times."""
     chosen = chosen_workloads(WORKLOADS, arguments, console)
     if arguments.list:
         return 0

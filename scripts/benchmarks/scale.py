@@ -1,7 +1,7 @@
-"""Measures the metadata of many nodes: memory, loading, changes, elections, heartbeats, answers to clients.
+"""Measures the metadata of many nodes: memory, loading, changes, elections, heartbeats, Metadata responses.
 
-Each size is measured in a process of its own, with the image and the controller alone: no sockets, no disk,
-no log. So the figures are CPU time of the code, and a cluster adds its network and disks.
+Each size is measured in a process of its own, with only the image and the controller: no sockets, no disk, no
+log. The figures are CPU time of the code; a cluster adds its network and disks.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ from ottla.node.net.answers import Delayed
 from ottla.node.wire.messages.fetch_metadata import FetchMetadataRequest, VoterAddress
 from ottla.node.wire.messages.metadata import MetadataResponse
 
-# Nodes and partitions; the last is ten times what a controller takes (MAX_PARTITIONS).
+# Nodes and partitions; the last is ten times the most that a controller allows (MAX_PARTITIONS).
 SIZES: Final[Sequence[tuple[int, int]]] = (
     (3, 1_000),
     (10, 10_000),
@@ -61,7 +61,7 @@ SIZES: Final[Sequence[tuple[int, int]]] = (
 REPLICAS: Final = 3
 VOTERS: Final = 3
 PARTITIONS_OF_A_TOPIC: Final = 100
-MOST_LED: Final = 30_000  # by the node that falls
+MOST_LED: Final = 30_000  # by the node that fails
 CHANGES: Final = 200
 TIMEOUT_S: Final = 900
 METADATA_VERSION: Final = 13
@@ -99,7 +99,7 @@ WORKLOADS: Final[Sequence[Workload[object]]] = tuple(
 
 
 def main(arguments: Namespace, console: Console) -> int:
-    """Measure each size once; there is nothing beside it to be compared with."""
+    """Measure each size once; there is no other server to compare it with."""
     chosen = chosen_workloads(WORKLOADS, arguments, console)
     if arguments.list:
         return 0
@@ -114,7 +114,7 @@ def main(arguments: Namespace, console: Console) -> int:
 
 
 def _records(nodes: int, partitions: int) -> Iterator[MetadataRecord]:
-    """The records of a cluster whose first node leads up to MOST_LED partitions, and the others as many."""
+    """Yield the records of a cluster whose first node leads up to MOST_LED partitions, at most half."""
     for node in range(nodes):
         yield RegisterBrokerRecord(
             broker_id=node,
@@ -159,7 +159,7 @@ def _rss_mb() -> float:
 
 
 def _timed(job: Callable[[], T]) -> tuple[T, float]:
-    """Return what a job returns, and the seconds of CPU that it took."""
+    """Return the result of a job, and the seconds of CPU that it took."""
     began = time.process_time()
     result = job()
     return result, time.process_time() - began
@@ -188,7 +188,7 @@ def _of_snapshot(image: MetadataImage) -> Figures:
 
 
 def _of_changes(image: MetadataImage) -> Figures:
-    """One partition changes at a time, as when a replica falls behind."""
+    """Measure changes of one partition at a time, as when a replica falls behind."""
     times = []
     topics = list(image.topics.by_name.values())
     for number in range(CHANGES):
@@ -201,7 +201,7 @@ def _of_changes(image: MetadataImage) -> Figures:
 
 
 def _of_fall(image: MetadataImage) -> Figures:
-    """The first node falls: the controller chooses other leaders, and every node learns of them."""
+    """Measure the failure of the first node: the controller elects leaders, and a node applies these."""
     config = ControllerConfig()
     led = sum(one.leader == 0 for topic in image.topics.by_name.values() for one in topic.partitions)
     records, decided_s = _timed(lambda: fence_records(image, image.brokers[0], config))
@@ -227,7 +227,7 @@ def _of_controller(image: MetadataImage) -> Figures:
         controller.decide(beat, 1_000)
     heartbeat_s = _seconds(lambda: [controller.decide(beat, 1_001) for beat in beats]) / len(beats)
     for _ in range(2 + image.topics.partition_count // LOOKED_AT_ONCE):
-        controller.tick(1_002)  # until the first look at all partitions is over
+        controller.tick(1_002)  # until the first search for leaders that are not preferred ends
     return {
         "heartbeat us": 1e6 * heartbeat_s,
         "tick us": 1e6 * _seconds(lambda: controller.tick(1_003)),
@@ -236,7 +236,7 @@ def _of_controller(image: MetadataImage) -> Figures:
 
 
 def _of_due_elections(image: MetadataImage) -> Figures:
-    """A look at all partitions for leaders that are not the preferred ones, a part of them each turn."""
+    """Measure the search of all partitions for leaders that are not preferred, a part of them each turn."""
     elections, config = DueElections(), ControllerConfig()
     now_ms = config.leader_imbalance_check_interval_seconds * 1_000
     turns_s: list[float] = []
@@ -246,7 +246,7 @@ def _of_due_elections(image: MetadataImage) -> Figures:
 
 
 async def _of_feed(image: MetadataImage) -> Figures:
-    """A change is told by one voter to all nodes that are none, which wait for it there."""
+    """Measure a voter's responses to all observers, which wait for a change."""
     voters = [VoterAddress(node_id=node, host=f"node-{node}", port=9092) for node in range(VOTERS)]
     feed = MetadataFeed(image, leader=lambda: (0, 1), voters=lambda: voters, hears_all=lambda: True)
     wanted = FetchMetadataRequest(
@@ -266,7 +266,7 @@ async def _of_feed(image: MetadataImage) -> Figures:
 
 
 def _of_answers(image: MetadataImage) -> Figures:
-    """An answer to Metadata about all topics, of which one is encoded."""
+    """Measure the encoding of a Metadata response for all topics, extrapolated from up to 100."""
     topics = len(image.topics.by_name)
     one = next(iter(image.topics.by_name.values()))
     brokers = frozenset(image.brokers)

@@ -1,4 +1,4 @@
-"""The two servers as processes: started on a free port of loopback, measured through /proc, stopped."""
+"""Start, measure and stop either server as a process on a free port of loopback."""
 
 import os
 import re
@@ -20,9 +20,9 @@ ROOT = Path(__file__).resolve().parents[2]
 READY_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 40
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-# Both run with their defaults, but for what frees the disk soon.
+# Both run with their defaults, except for settings that free the disk soon.
 OVERRIDES = ["num.partitions=1", "log.segment.delete.delay.ms=1000"]
-# A single server is paused in the other's turns, and is not dead for that.
+# A single server is paused during the other's turns, and must not be fenced for that.
 PAUSED_OVERRIDES = ["broker.session.timeout.ms=600000"]
 
 
@@ -35,18 +35,18 @@ class Server:
     pid: int
     process: subprocess.Popen[str]
     data: Path
-    rest: str = ""  # host:port of the REST API, where there is one
+    rest: str = ""  # host:port of the REST API, if there is one
 
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
 
     def cpu_seconds(self) -> float:
-        """User and system time so far, all threads."""
+        """Return the user and system time so far, of all threads."""
         return cpu_seconds_of(self.pid)
 
     def started_at_s(self) -> float:
-        """When the process began, on the clock of time.CLOCK_BOOTTIME (resolution 10 ms)."""
+        """Return the start time of the process, on the clock of time.CLOCK_BOOTTIME (resolution 10 ms)."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return int(fields[19]) / TICKS_PER_S
 
@@ -54,7 +54,7 @@ class Server:
         return rss_mb_of(self.pid)
 
     def pause(self) -> None:
-        """Let it stand still; nothing if it is dead, of which its own turn tells."""
+        """Pause the process; ignore a dead one, whose own turn fails."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGSTOP)
 
@@ -73,7 +73,7 @@ class Server:
 
 
 def rss_mb_of(pid: int) -> float:
-    """Resident memory of a process."""
+    """Return the resident memory of a process."""
     status = Path(f"/proc/{pid}/status").read_text()
     found = re.search(r"^VmRSS:\s+(\d+) kB", status, flags=re.M)
     assert found is not None
@@ -81,9 +81,9 @@ def rss_mb_of(pid: int) -> float:
 
 
 def start(name: str, data: Path, settings: Sequence[str] = (), *, port: int = 0) -> Server:
-    """Start `ottla` or `kafka` in `data`; back when it says READY, RuntimeError with its words if not.
+    """Start `ottla` or `kafka` in `data`, and wait until it is ready; RuntimeError with its output if not.
 
-    `settings` are NAME=VALUE, beside those that all servers have; they may name listeners at this `port`.
+    `settings` are NAME=VALUE, added to those of all servers; they may name listeners at this `port`.
     """
     port = port or free_port()
     data.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ def start(name: str, data: Path, settings: Sequence[str] = (), *, port: int = 0)
             served = int(bootstrap[1]) if bootstrap else port
             worker = int(pid[1]) if pid else listener_of(served, process.pid)
             rest = re.search(r"\brest=http://([^\s,]+)", line)
-            # A server that waits for who reads its log serves nobody.
+            # A server whose output is not read would block.
             Thread(target=process.stdout.read, name="drain", daemon=True).start()
             return Server(
                 name=name,
@@ -127,7 +127,7 @@ def start(name: str, data: Path, settings: Sequence[str] = (), *, port: int = 0)
 
 
 def listener_of(port: int, ancestor: int) -> int:
-    """The process at or below `ancestor` that listens on `port`."""
+    """Return the process at or below `ancestor` that listens on `port`, or `ancestor` if none is found."""
     inodes = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for row in Path(table).read_text().splitlines()[1:]:

@@ -1,10 +1,10 @@
-"""Members of share groups in processes of their own (librdkafka), as
-`python -m benchmarks.share_workers BOOTSTRAP TOPIC GROUP MODE CONSUMERS`, and what they were given.
+"""Members of share groups (librdkafka) in processes of their own, and counts of their records.
 
-MODE: batches   what a poll gave is accepted together with the next one
-      singly    each record has another fate than its neighbours: accepted, or rejected
-A process tells by lines, with times of the machine's monotonic clock:
-    count NUMBER TIME   so many records since the last line
+    python -m benchmarks.share_workers BOOTSTRAP TOPIC GROUP MODE CONSUMERS
+MODE: batches   the records of a poll are accepted with the next poll
+      singly    records are accepted and rejected in turn, each on its own
+A process prints lines, with times of the machine's monotonic clock:
+    count NUMBER TIME   the number of records since the last line
 It works until its input ends.
 """
 
@@ -42,7 +42,7 @@ def consumer_of(bootstrap: str, topic: str, group: str, mode: str) -> Any:
 
 
 def polled(consumer: Any) -> list[Any]:
-    """Return the records of one poll; a coordinator that is on its way is waited for."""
+    """Return the records of one poll; none if there is no coordinator yet."""
     try:
         return [one for one in consumer.poll(POLL_S) if not one.error()]
     except KafkaException:
@@ -76,14 +76,14 @@ def main(bootstrap: str, topic: str, group: str, mode: str, consumers: str) -> N
 
 @dataclass(slots=True)
 class Workers:
-    """The processes from outside; `counts` are the records that were given, with times."""
+    """Handles on the processes; `counts` are times and numbers of received records."""
 
     counts: list[tuple[float, int]] = field(default_factory=list)
     _processes: list["subprocess.Popen[str]"] = field(default_factory=list)
     _readers: list[threading.Thread] = field(default_factory=list)
 
     def start(self, bootstrap: str, topic: str, group: str, mode: str, consumers: int) -> None:
-        """Start a process with so many members."""
+        """Start a process with `consumers` members."""
         words = [bootstrap, topic, group, mode, str(consumers)]
         process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.share_workers", *words],
@@ -102,19 +102,19 @@ class Workers:
         return sum(count for _, count in self.counts)
 
     def wait(self, records: int, seconds: float) -> None:
-        """Wait until so many records were given; RuntimeError if that takes longer."""
+        """Wait until this many records were received; RuntimeError after `seconds`."""
         deadline = time.monotonic() + seconds
         while self.total < records:
             if time.monotonic() > deadline:
-                raise RuntimeError(f"only {self.total} of {records} records were given within {seconds:g} s")
+                raise RuntimeError(f"only {self.total} of {records} records came within {seconds:g} s")
             time.sleep(0.02)
 
     def cpu_seconds(self) -> float:
-        """User and system time of all processes so far."""
+        """Return the user and system time of all processes so far."""
         return sum(cpu_seconds_of(one.pid) for one in self._processes)
 
     def rate(self) -> float:
-        """Records a second, between the first that were given and the last."""
+        """Return the records a second between the first and the last that were received."""
         times = sorted(self.counts)
         (began_s, first), (ended_s, _) = times[0], times[-1]
         return (self.total - first) / max(ended_s - began_s, 1e-6)

@@ -1,8 +1,8 @@
-"""Share groups beside Apache Kafka's, on one node or a cluster, with the same members (librdkafka's).
+"""Share groups beside Apache Kafka's, on one node or a cluster, with librdkafka's members for both.
 
-A topic is filled, then members take all that is there; what is measured begins with the first record that is
-given. CPU is the servers' from the start of the members on, so their joining is in it; that of the members
-is told, too: where both together take all cores of the machine, the members bound the rate.
+A topic is filled, then members take all its records; the rate counts from the first record that is received.
+CPU is the servers' from the start of the members, joining included. The CPU of the members is reported too:
+if both together take all cores of the machine, the members limit the rate.
 """
 
 import struct
@@ -33,12 +33,12 @@ from benchmarks.workload import Figures, Plan, Workload
 
 Target: TypeAlias = servers.Server | clusters.Cluster
 RECORD_BYTES: Final = 100
-RECORDS_PER_SECOND: Final = 400_000  # of a run: so many records for each second of its plan
+RECORDS_PER_SECOND: Final = 400_000  # in the topic, for each second of a run's plan
 RECORDS_PER_SECOND_SINGLY: Final = 50_000
 RECORDS_BEHIND_DELAYED: Final = 20_000
 PARTITIONS: Final = 4
 MANY_WORKERS: Final = 10
-PROCESSES: Final = 2  # the members of a group are in so many
+PROCESSES: Final = 2  # for the members of a group
 RATE: Final = 1_000
 LATENCY_SECONDS: Final = 5.0
 WARM_UP_SECONDS: Final = 2.0
@@ -47,11 +47,11 @@ PATIENCE_S: Final = 240.0
 DELAYED: Final = 1_000_000
 DELAY_MS: Final = 24 * 3_600_000
 GOALS: Final = {"records/s": 2.0, "CPU us/record": 0.5}
-ONLY_OURS: Final = "delayed"  # rows of what Apache Kafka has not got
+ONLY_OURS: Final = "delayed"  # marks rows of features that Apache Kafka does not have
 
 
 def _group(bootstrap: str) -> str:
-    """Return a new share group that begins at the beginning."""
+    """Return a new share group that starts at the earliest offset."""
     name = f"bench-{uuid.uuid4().hex[:8]}"
     entry = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.GROUP, name, incremental_configs=[entry])
@@ -65,7 +65,7 @@ def _replicas(target: Target) -> int:
 
 
 def _filled(target: Target, partitions: int, records: int, settings: dict[str, str] | None = None) -> str:
-    """Return a new topic with so many records."""
+    """Create a topic with this many records; return its name."""
     topic = clients.create_topic(target.bootstrap, partitions, settings, replicas=_replicas(target))
     _fill(target.bootstrap, topic, partitions, records)
     return topic
@@ -86,7 +86,7 @@ def _fill(bootstrap: str, topic: str, partitions: int, records: int, headers: An
 
 
 def _given(target: Target, topic: str, records: int, mode: str, workers: int) -> Figures:
-    """Have so many members take all records of a topic."""
+    """Let `workers` members take all records of a topic; return the figures."""
     group, members = _group(target.bootstrap), Workers()
     before = target.cpu_seconds()
     try:
@@ -116,7 +116,7 @@ def _taken(mode: str, per_second: int, partitions: int, workers: int) -> Any:
 
 
 def _latency(target: Target, plan: Plan) -> Figures:
-    """Milliseconds from produce() to the poll() of a member that returns the record."""
+    """Measure the milliseconds from produce() to the poll() of a member that returns the record."""
     topic = clients.create_topic(target.bootstrap, 1, replicas=_replicas(target))
     producer = Producer({"bootstrap.servers": target.bootstrap, "linger.ms": 0, **clients.QUIET})
     member = consumer_of(target.bootstrap, topic, _group(target.bootstrap), BATCHES)
@@ -140,7 +140,7 @@ def _latency(target: Target, plan: Plan) -> Figures:
     try:
         send()
         if not has_joined.wait(JOIN_SECONDS):
-            raise RuntimeError("the member is given nothing")
+            raise RuntimeError(f"the member received no record within {JOIN_SECONDS:g} s")
         total = int(RATE * (WARM_UP_SECONDS + LATENCY_SECONDS))
         before, began = target.cpu_seconds(), time.perf_counter()
         for number in range(total):
@@ -168,7 +168,7 @@ def _latency(target: Target, plan: Plan) -> Figures:
 
 
 def _behind_delayed(target: Target, plan: Plan) -> Figures:
-    """Records that are due behind a million that are not, in one partition."""
+    """Measure the delivery of records that are due behind a million that are not, in one partition."""
     settings = {
         "ottla.delivery.delay.enable": "true",
         "ottla.delivery.delay.max.records": str(DELAYED),
@@ -234,7 +234,7 @@ def _measure(
 
 
 def main(arguments: Namespace, console: Console) -> int:
-    """Measure the workloads whose names have the words that were given, each `--runs` times by turns."""
+    """Measure the workloads whose names contain the given words, each `--runs` times in turns."""
     chosen = chosen_workloads(WORKLOADS, arguments, console)
     if arguments.list:
         return 0

@@ -1,7 +1,8 @@
-"""`format("ottla")` beside Spark's own Kafka connector: one session, one broker, one run, in turn.
+"""`format("ottla")` beside Spark's own Kafka connector, in turns of one session with one broker.
 
-A group is one job done in several ways, of which each has its turn in every round; the ratios are those of a
-round, so what disturbs the machine disturbs both. Rounds change who goes first.
+A group is one job done in several ways, each of which has a turn in every round. Ratios are computed within a
+round, so a disturbance of the machine affects both sides. The order of the ways is reversed in every second
+round.
 """
 
 import json
@@ -36,7 +37,7 @@ EXACTLY_ONCE = Side(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One way to do the job of its group. `goals`: the ratio to reach to other ways of the group, by name."""
+    """A way to do the job of its group; `goals` are ratios to reach against other ways, by their names."""
 
     name: str
     run: Callable[[Stage], Figures]
@@ -45,7 +46,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A job; `figure` is the one that is compared."""
+    """A job; `figure` is the figure that is compared."""
 
     name: str
     ways: Sequence[Way]
@@ -111,7 +112,7 @@ Samples = dict[str, list[Figures]]  # by way, one for each round
 
 
 def main(arguments: Namespace, console: Console) -> int:
-    """Measure the groups whose names have the words that were given, on each broker."""
+    """Measure the groups whose names contain the given words, on each broker."""
     words = arguments.only
     groups = [group for group in GROUPS if not words or any(text in group.name for text in words)]
     if arguments.list:
@@ -145,7 +146,7 @@ def main(arguments: Namespace, console: Console) -> int:
 
 
 def measure(group: Group, stage: Stage, rounds: int, console: Console) -> Samples:
-    """One round that is not counted, as everything is compiled in it, and `rounds` that are."""
+    """Measure `rounds` rounds, after one that is not counted because code is compiled in it."""
     samples: Samples = {way.name: [] for way in group.ways}
     for turn in range(rounds + 1):
         for way in group.ways if turn % 2 else reversed(group.ways):
@@ -164,7 +165,7 @@ def measure(group: Group, stage: Stage, rounds: int, console: Console) -> Sample
 
 
 def ratio(samples: Samples, figure: str, way: str, other: str) -> float | None:
-    """The median of the rounds in which both were done."""
+    """Return the median ratio of two ways, over the rounds that have both; None if none has."""
     pairs = zip(samples[way], samples[other], strict=True)
     ratios = [one[figure] / two[figure] for one, two in pairs if figure in one and figure in two]
     return statistics.median(ratios) if ratios else None
@@ -199,7 +200,7 @@ def print_table(
 
 
 def _judged(group: Group, way: Way, samples: Samples) -> tuple[str, str]:
-    """Ratios to the ways before it that have no goal of their own, and its goals."""
+    """Return the ratios to the ways of the connector that have no goals, and the goals, one a line."""
     ratios, goals = [], []
     for other in group.ways:
         if other is way or other.goals or not other.name.startswith("connector"):

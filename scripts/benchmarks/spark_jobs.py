@@ -1,6 +1,6 @@
-"""What Spark is made to do: rows into a topic, out of a topic to nowhere, from topic to topic.
+"""Spark jobs that write rows to a topic, read a topic and discard it, or copy a topic to another.
 
-Each is done by either format with given options, and gives its rows a second and the CPU of a million.
+Each works with either format and given options, and returns its rows a second and the CPU of a million rows.
 """
 
 import time
@@ -26,7 +26,7 @@ COPY_TIMEOUT_S = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Where a job runs: a session, a broker, so many rows, and a topic that has them."""
+    """The surroundings of a job: a session, a broker, the number of rows, and a topic filled with them."""
 
     client: Client
     server: Server
@@ -45,7 +45,7 @@ class Side:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def fresh(self) -> dict[str, str]:
-        """The options; an id of a transaction is another one for each run, as for each query."""
+        """Return the options, with a new transactional id for each run, as each query needs its own."""
         options = dict(self.options)
         if "transactional.id" in options:
             options["transactional.id"] += f"-{uuid.uuid4().hex[:12]}"
@@ -53,7 +53,7 @@ class Side:
 
 
 def generated(stage: Stage, rows: int) -> DataFrame:
-    """Keys of 10 bytes, values of 100."""
+    """Return rows with keys of 10 bytes and values of 100."""
     numbers = stage.client.spark.range(0, rows, 1, PARTITIONS)
     return numbers.selectExpr(
         "lpad(string(id), 10, 'k') key", f"rpad(string(id), {VALUE_BYTES}, 'the rest of a value, ') value"
@@ -61,12 +61,12 @@ def generated(stage: Stage, rows: int) -> DataFrame:
 
 
 def fill(stage: Stage) -> None:
-    """The topic that is read: written by the connector with its defaults, so in Java's batches of 16 KB."""
+    """Fill the topic that jobs read, by the connector with its defaults, so in Java's batches of 16 KB."""
     _save(stage, generated(stage, stage.rows), Side(format="kafka"), stage.filled)
 
 
 def source(side: Side) -> Callable[[Stage], Figures]:
-    """All columns of a topic to nowhere."""
+    """Return a job that reads all columns of a topic and discards them."""
 
     def run(stage: Stage) -> Figures:
         reader = stage.client.spark.read.format(side.format).options(**stage.options(), **side.fresh())
@@ -77,7 +77,7 @@ def source(side: Side) -> Callable[[Stage], Figures]:
 
 
 def sink(side: Side, *, in_stream: bool = False) -> Callable[[Stage], Figures]:
-    """Rows that are made on the way into a new topic; `in_stream`: as a batch of a query, by foreachBatch."""
+    """Return a job that writes generated rows to a new topic; `in_stream`: in foreachBatch of a query."""
 
     def run(stage: Stage) -> Figures:
         def write(topic: str) -> Figures:
@@ -92,7 +92,7 @@ def sink(side: Side, *, in_stream: bool = False) -> Callable[[Stage], Figures]:
 
 
 def _in_a_batch(stage: Stage, work: Callable[[], Figures]) -> Figures:
-    """`work` in the one batch of a query; the query's own time is not counted."""
+    """Run `work` in the only micro-batch of a query; the query's own time is not counted."""
     folder = Path(stage.client.new_folder())
     (folder / "line").write_text("one batch\n")
     found: list[Figures] = []
@@ -105,7 +105,7 @@ def _in_a_batch(stage: Stage, work: Callable[[], Figures]) -> Figures:
 
 
 def copy(begin: Side, end: Side, *, batch_rows: int | None = None) -> Callable[[Stage], Figures]:
-    """A stream with a checkpoint from topic to topic, from its start until all is there."""
+    """Return a job that copies a topic by a stream with a checkpoint, measured from start to end."""
 
     def run(stage: Stage) -> Figures:
         working_ms: list[int] = []
@@ -121,14 +121,14 @@ def copy(begin: Side, end: Side, *, batch_rows: int | None = None) -> Callable[[
             query = writer.trigger(availableNow=True).start()
             if not query.awaitTermination(COPY_TIMEOUT_S):
                 query.stop()
-                raise RuntimeError("the stream does not end")
+                raise RuntimeError(f"the stream did not end within {COPY_TIMEOUT_S} s")
             copied = sum(progress.numInputRows for progress in query.recentProgress)
             if copied != stage.rows:
                 raise RuntimeError(f"{copied} of {stage.rows} rows were copied")
             working_ms.extend(each.durationMs["triggerExecution"] for each in query.recentProgress)
 
         figures = _into_new_topic(stage, lambda topic: _measured(stage, partial(stream, topic)))
-        # A query of Python's starts processes, which a long one does not notice.
+        # The rate without the start of the query's Python processes, which is negligible for long queries.
         return figures | {"k rows/s in batches": stage.rows / sum(working_ms)}
 
     return run
@@ -150,7 +150,7 @@ def _into_new_topic(stage: Stage, work: Callable[[str], Figures]) -> Figures:
 
 
 def _records_in(bootstrap: str, topic: str) -> int:
-    """Offsets that are used; markers of transactions have one each."""
+    """Return the number of used offsets; the markers of transactions are included."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **clients.QUIET})
     asked = {TopicPartition(topic, index): OffsetSpec.latest() for index in range(PARTITIONS)}
     return sum(one.result(clients.CALL_TIMEOUT_S).offset for one in admin.list_offsets(asked).values())

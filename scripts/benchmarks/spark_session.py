@@ -1,4 +1,4 @@
-"""A Spark session with both formats, ours and Spark's own connector, and what CPU it takes."""
+"""A Spark session with `format("ottla")` and Spark's own connector, and a meter of its CPU."""
 
 import os
 import tempfile
@@ -26,19 +26,19 @@ CONFIGURATION = {
 
 
 class CpuMeter:
-    """User and system time of a process and of all that it starts, looked up often.
+    """The user and system time of a process and of all its descendants, read every LOOK_EVERY_S.
 
-    Python workers end when they are idle, and their times go to no one who could be asked later.
+    Python workers end when they are idle, and their times cannot be read afterwards.
     """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._seconds: dict[tuple[int, str], float] = {}  # by process and when it began
+        self._seconds: dict[tuple[int, str], float] = {}  # by process id and start time
         self._lock = threading.Lock()
         threading.Thread(target=self._watch, daemon=True).start()
 
     def seconds(self) -> float:
-        """So far; what a process did in its last quarter of a second is lost."""
+        """Return the time so far, without up to the last quarter of a second of each ended process."""
         with self._lock:
             for pid in (self._pid, *_below(self._pid)):
                 try:
@@ -56,7 +56,7 @@ class CpuMeter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """The session, what its JVM and its Python workers use, and a folder for checkpoints."""
+    """A session, the CPU of its JVM and Python workers, and a folder for checkpoints."""
 
     spark: SparkSession
     cpu: CpuMeter
@@ -68,7 +68,7 @@ class Client:
 
 @contextmanager
 def spark_client(folder: Path) -> Iterator[Client]:
-    """RuntimeError without the connector's jars: half of each comparison is theirs."""
+    """Start a session, and stop it after the block; RuntimeError without the jars of Spark's connector."""
     jars = spark_connector_jars()
     if jars is None:
         raise RuntimeError("Maven does not resolve the jars of Spark's own connector")
@@ -79,7 +79,7 @@ def spark_client(folder: Path) -> Iterator[Client]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
     spark = start_session("bench", settings, master=f"local[{CORES}]")
-    # Real-time Mode ends by interrupting its tasks, which they tell as an error.
+    # Real-time Mode ends by interrupting its tasks, which log that as an error.
     spark.sparkContext.setLogLevel("OFF")
     pid = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
     try:

@@ -1,4 +1,4 @@
-"""How long one record takes from topic to topic while few come, in small batches or in Real-time Mode."""
+"""The latency of single records that Spark copies, in micro-batches or in Real-time Mode."""
 
 import struct
 import time
@@ -12,7 +12,7 @@ from benchmarks.spark_jobs import Figures, Side, Stage
 
 PAUSE_S = 0.05
 RECORDS = 200
-# The first ones find processes that are starting and code that is not compiled.
+# The first records meet processes that are starting and code that is not compiled.
 WARM_UP_RECORDS = 60
 FIRST_TIMEOUT_S = 120
 TIMEOUT_S = 30
@@ -21,7 +21,7 @@ ONE_LONG_BATCH = "1 hour"
 
 
 def trickle(begin: Side, end: Side, *, real_time: bool = False) -> Callable[[Stage], Figures]:
-    """One record every 50 ms; milliseconds from `produce()` to the consumer of what is committed."""
+    """Return a job that copies a record every 50 ms, timed from `produce()` to a read_committed consumer."""
 
     def run(stage: Stage) -> Figures:
         source, target = (clients.create_topic(stage.server.bootstrap, 1) for _ in range(2))
@@ -48,7 +48,7 @@ def trickle(begin: Side, end: Side, *, real_time: bool = False) -> Callable[[Sta
 
 
 def _round_trips_ms(bootstrap: str, source: str, target: str) -> list[float]:
-    """Sorted."""
+    """Send records to `source`; return the sorted milliseconds until each is read from `target`."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **clients.QUIET})
     group = f"bench-{uuid.uuid4().hex[:8]}"
     settings = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed"}

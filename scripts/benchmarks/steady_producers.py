@@ -1,9 +1,9 @@
 """Producers of several clients that write at a steady rate, idempotent and with acks=all, each in a process.
 
-Those of Python are `python -m benchmarks.steady_producers CLIENT BOOTSTRAP TOPIC RECORDS-A-SECOND`; those of
-Go and Java lie with the tests. All tell by lines, "ack" once a record or "failed" and the error, and work
-until their input ends. Their settings are their defaults, as most people have them, but for idempotence, acks
-and linger.
+The Python ones are `python -m benchmarks.steady_producers CLIENT BOOTSTRAP TOPIC RECORDS-A-SECOND`; those in
+Go and Java are among the tests. Each prints a line for each record, "ack" or "failed" with the error, and
+works until its input ends. Their settings are the defaults, which most users have, except for idempotence,
+acks and linger.
 """
 
 import asyncio
@@ -28,16 +28,17 @@ PAYLOAD: Final = b"x" * 100
 END_TIMEOUT_S: Final = 30.0
 FAILURES_KEPT: Final = 20
 LEAST_QUIET_S: Final = 2.0
-# For which the trace of one fault may last until the next: franz-go asks for metadata once in five seconds at
-# most (MetadataMinAge), librdkafka stays away from a broker that refused it (reconnect.backoff.max.ms).
+# The time that a client needs to recover from a fault before the next: franz-go requests metadata at most
+# once in five seconds (MetadataMinAge), librdkafka backs off from a broker that refused it
+# (reconnect.backoff.max.ms).
 QUIET_S: Final = {"franz-go": 11.0, "librdkafka": 15.0}
 
 
 class SteadyProducer:
-    """A running client; when its records were acknowledged, and what failed."""
+    """A running client, with the times of its acknowledgements and its failures."""
 
     def __init__(self, command: list[str], quiet_s: float) -> None:
-        self.quiet_s = quiet_s  # for which it is to write undisturbed before a fault
+        self.quiet_s = quiet_s  # to write undisturbed before a fault
         self.acknowledged_s: list[float] = []
         self.failed: deque[str] = deque(maxlen=FAILURES_KEPT)
         self.failures = 0
@@ -68,7 +69,7 @@ class SteadyProducer:
         return max(after - before for before, after in pairwise(times) if after > since_s)
 
     def wait_for(self, seconds: float, patience_s: float) -> None:
-        """Wait until records were acknowledged for so long after now; RuntimeError if that never comes."""
+        """Wait until acknowledgements have come for `seconds`; RuntimeError after `patience_s`."""
         began = time.monotonic()
         first: float | None = None
         while first is None or time.monotonic() < first + seconds:
@@ -94,7 +95,7 @@ class SteadyProducer:
 
 @contextmanager
 def producing(client: str, bootstrap: str, topic: str, per_second: int) -> Iterator[SteadyProducer]:
-    """A producer of that client, which has written its first records."""
+    """Start a producer of a client, yield it after its first two seconds of records, and stop it."""
     command = COMMANDS[client]()
     quiet_s = QUIET_S.get(client, LEAST_QUIET_S)
     producer = SteadyProducer([*command, bootstrap, topic, str(per_second)], quiet_s)
@@ -106,7 +107,7 @@ def producing(client: str, bootstrap: str, topic: str, per_second: int) -> Itera
 
 
 def why_not(client: str) -> str:
-    """Return why a client cannot be had on this machine, or ""."""
+    """Return the reason why a client cannot run on this machine, or ""."""
     if client != "franz-go":
         return ""
     program = go_program("steady")

@@ -1,7 +1,7 @@
-"""TLS beside Apache Kafka with the same certificates: records in and out, and a storm of new connections.
+"""TLS beside Apache Kafka with the same certificates: producing, consuming, and a flood of new connections.
 
-Clients are librdkafka's. The storm comes from processes of its own, each connection with a whole handshake;
-what it costs others shows in round trips of clients that were connected before.
+Clients are librdkafka's. The flood comes from processes of its own, with a full handshake for each
+connection; its cost to others shows in the round trips of clients that connected before.
 """
 
 import multiprocessing
@@ -36,7 +36,7 @@ PARTITIONS = 4
 RECORD_BYTES = 1_000
 STORM_PER_SECOND: Final = 1_000
 STORM_PROCESSES = 2
-STORM_THREADS = 8  # in each of them: a handshake waits for the server
+STORM_THREADS = 8  # in each of them, because a handshake waits for the server
 PROBES = 4
 PROBE_PAUSE_S = 0.002
 TIMEOUT_S = 60.0
@@ -49,7 +49,7 @@ class Stage:
     """A server with listeners for plaintext and for TLS."""
 
     server: servers.Server
-    port: int  # of TLS
+    port: int  # of the TLS listener
     ca: Path
 
     @property
@@ -88,7 +88,7 @@ def produce(stage: Stage, plan: Plan) -> Figures:
 
 
 def consume(stage: Stage, plan: Plan) -> Figures:
-    """Read them over TLS; they were sent in plaintext before."""
+    """Read records of 1 KB over TLS that were sent in plaintext."""
     topic = clients.create_topic(stage.server.bootstrap, PARTITIONS)
     sent = clients.produce(
         stage.server.bootstrap,
@@ -113,7 +113,7 @@ def consume(stage: Stage, plan: Plan) -> Figures:
     return figures
 
 
-# ---- a storm of connections ------------------------------------------------------------------------
+# ---- a flood of connections ------------------------------------------------------------------------
 
 
 def _connect(port: int, context: ssl.SSLContext) -> ssl.SSLSocket:
@@ -121,7 +121,7 @@ def _connect(port: int, context: ssl.SSLContext) -> ssl.SSLSocket:
 
 
 def _storm(port: int, ca: str, per_second: float, seconds: float) -> int:
-    """Open and close so many connections a second; return how many handshakes were complete."""
+    """Open and close `per_second` connections a second; return the number of completed handshakes."""
     context = ssl.create_default_context(cafile=ca)
     began, lock = time.perf_counter(), threading.Lock()
     taken, complete = 0, 0
@@ -151,7 +151,7 @@ def _storm(port: int, ca: str, per_second: float, seconds: float) -> int:
 
 
 def _probe(connections: Sequence[ssl.SSLSocket], seconds: float) -> list[float]:
-    """Return the milliseconds of round trips on connections that are open, in order."""
+    """Return the sorted milliseconds of round trips on open connections."""
     buffer = memoryview(bytearray(1 << 16))
     taken: list[float] = []
     until = time.perf_counter() + seconds
@@ -167,7 +167,7 @@ def _probe(connections: Sequence[ssl.SSLSocket], seconds: float) -> list[float]:
 
 
 def storm(stage: Stage, plan: Plan) -> Figures:
-    """Measure those who are connected, alone and beside a thousand new connections a second."""
+    """Measure round trips on open connections, alone and beside a thousand new connections a second."""
     context = ssl.create_default_context(cafile=str(stage.ca))
     probes = [_connect(stage.port, context) for _ in range(PROBES)]
     try:
@@ -205,7 +205,7 @@ WORKLOADS: Final[Sequence[Workload[Stage]]] = (
 
 
 def write_certificates(folder: Path) -> tuple[Path, Path]:
-    """Write a keystore and the authority that has signed it; Java takes a key as PKCS#8 alone."""
+    """Write a keystore and the authority that signed it; the key is PKCS#8, the only format Java reads."""
     ca = trustme.CA()
     issued = ca.issue_cert("127.0.0.1", "localhost")
     key = load_pem_private_key(issued.private_key_pem.bytes(), None)
@@ -218,7 +218,7 @@ def write_certificates(folder: Path) -> tuple[Path, Path]:
 
 
 def start(name: str, folder: Path, keystore: Path, ca: Path) -> Stage:
-    """Start a server that has a listener for TLS beside that for plaintext."""
+    """Start a server with a plaintext listener and a TLS listener."""
     plain, encrypted, controllers = free_port(), free_port(), free_port()
     listeners = [f"PLAINTEXT://127.0.0.1:{plain}", f"SSL://127.0.0.1:{encrypted}"]
     settings = [f"ssl.keystore.location={keystore}", "ssl.keystore.type=PEM"]
@@ -236,7 +236,7 @@ def start(name: str, folder: Path, keystore: Path, ca: Path) -> Stage:
 
 
 def main(arguments: Namespace, console: Console) -> int:
-    """Measure the workloads whose names have the words that were given, each `--runs` times by turns."""
+    """Measure the workloads whose names contain the given words, each `--runs` times in turns."""
     chosen = chosen_workloads(WORKLOADS, arguments, console)
     if arguments.list:
         return 0

@@ -1,9 +1,9 @@
-"""Transactions: how many a second, how long a commit takes, what it costs the servers, what readers pay.
+"""Transactions: commits a second, their latency, their cost to the servers, and reads of committed records.
 
-`raw` rows drive producers with prebuilt frames over raw sockets, one transaction after the other each: a
-Produce that adds the partition and an EndTxn that moves the epoch with version 2 (KIP-890), an
-AddPartitionsToTxn besides with version 1. `client` rows run librdkafka, which speaks version 1. What is
-committed is read by both: the client reads as fast as it can itself, raw sockets as fast as the server.
+`raw` rows drive producers with prebuilt frames over raw sockets, one transaction after the other each. With
+transactions version 2 (KIP-890) these are a Produce that adds the partition and an EndTxn that bumps the
+epoch; version 1 needs an AddPartitionsToTxn besides. `client` rows run librdkafka, which uses version 1.
+Committed records are read by both: the client is limited by its own speed, raw sockets by the server's.
 """
 
 import select
@@ -31,9 +31,9 @@ WARM_UP_S = 3.0
 PATIENCE_S = 60.0
 ATTRIBUTES_AT = 21
 TRANSACTIONAL = 0x10
-# Coordinators that begin, markers on their way, partitions that verify: asked again after a pause.
+# Coordinators that load, markers in flight, partitions being verified: sent again after a pause.
 RETRIABLE = {3, 5, 6, 14, 15, 16, 19, 20, 51}
-RETRY_S = 0.02  # Java's producer at the first partition of a transaction
+RETRY_S = 0.02  # as Java's producer for the first partition of a transaction
 COMMIT_GOALS = {"commits/s": 2.0, "CPU us/commit": 0.5}
 READ_GOALS = {"MB/s": 1.0}
 RECORDS_READ = 1_500_000
@@ -81,7 +81,7 @@ def flexible(api_key: int, version: int, body: bytes) -> bytes:
 
 
 def stamped(batch: bytes, pair: tuple[int, int], sequence: int) -> bytes:
-    """A batch of a transaction of this producer."""
+    """Return a batch as part of a transaction of this producer."""
     data = bytearray(batch)
     attributes = struct.unpack_from(">h", data, ATTRIBUTES_AT)[0]
     struct.pack_into(">h", data, ATTRIBUTES_AT, attributes | TRANSACTIONAL)
@@ -91,7 +91,7 @@ def stamped(batch: bytes, pair: tuple[int, int], sequence: int) -> bytes:
 
 
 class Version1:
-    """AddPartitionsToTxn 0, Produce 8, EndTxn 0."""
+    """The requests of transactions version 1: AddPartitionsToTxn 0, Produce 8, EndTxn 0."""
 
     moves_epoch = False
 
@@ -115,7 +115,7 @@ class Version1:
 
 
 class Version2:
-    """Produce 12, which adds its partition; EndTxn 5, which moves the epoch."""
+    """The requests of transactions version 2: Produce 12, which adds its partition, and EndTxn 5."""
 
     moves_epoch = True
 
@@ -139,7 +139,7 @@ class Version2:
 
 
 def ask(port: int, frame: bytes, error_at: int) -> bytes:
-    """One answer without an error, on a connection of its own."""
+    """Send a request on its own connection until no retriable error comes; return the response."""
     deadline = time.monotonic() + PATIENCE_S
     with load.connect(port) as connection:
         while True:
@@ -156,7 +156,7 @@ def ask(port: int, frame: bytes, error_at: int) -> bytes:
 
 
 def coordinator(port: int, name: str) -> int:
-    """The port of a transactional id's coordinator."""
+    """Return the port of a transactional id's coordinator."""
     answer = ask(port, framed(frames.header(10, 1), text(name) + b"\x01"), error_at=8)
     at = 10 + 2 + max(0, struct.unpack_from(">h", answer, 10)[0]) + 4
     at += 2 + struct.unpack_from(">h", answer, at)[0]
@@ -170,7 +170,7 @@ def first_pair(port: int, name: str) -> tuple[int, int]:
 
 
 class Transactor:
-    """One producer: transactions of one batch each, and how long their commits took."""
+    """A producer of transactions of one batch each, with the latencies of its commits."""
 
     def __init__(
         self, speaks: Version1 | Version2, name: str, topic: str, partition: int, leader: int, port: int
@@ -192,7 +192,7 @@ class Transactor:
         )
 
     def run(self, batch: frames.Batch, until: float) -> Dialogue:
-        """One transaction after the other: frames to send and pauses; the answers come in."""
+        """Run transactions one after the other; yields frames and pauses, and is sent the responses."""
         while time.perf_counter() < until:
             yield from self.transaction(batch)
 
@@ -222,13 +222,13 @@ class Transactor:
             if error == 0:
                 return answer
             if error not in RETRIABLE:
-                raise RuntimeError(f"{self._name} was answered error {error}")
+                raise RuntimeError(f"{self._name} got error {error}")
             self.retries += 1
             yield RETRY_S
 
 
 def converse(dialogues: Sequence[tuple[Transactor, Dialogue]]) -> None:
-    """Carry all of them on at once, until each has ended."""
+    """Run all dialogues at once, until each has ended."""
     poll = select.epoll()
     waiting: dict[int, Dialogue] = {}
     pending: dict[int, bytes] = {}
@@ -242,7 +242,7 @@ def converse(dialogues: Sequence[tuple[Transactor, Dialogue]]) -> None:
     def go_on(dialogue: Dialogue, answer: bytes | None) -> None:
         nonlocal alive
         try:
-            wish = dialogue.send(answer)  # type: ignore[arg-type]  # None begins
+            wish = dialogue.send(answer)  # type: ignore[arg-type]  # None starts it
         except StopIteration:
             alive -= 1
             return
@@ -278,11 +278,11 @@ def close(transactors: Sequence[Transactor]) -> None:
             connection.close()
 
 
-# ---- what is measured --------------------------------------------------------------------------------------
+# ---- workloads ---------------------------------------------------------------------------------------------
 
 
 def leaders(target: Target, topic: str) -> list[int]:
-    """The port of each partition's leader."""
+    """Return the port of each partition's leader."""
     admin = AdminClient({"bootstrap.servers": target.bootstrap, **clients.QUIET})
     found = admin.list_topics(topic, clients.CALL_TIMEOUT_S)
     partitions = found.topics[topic].partitions
@@ -311,7 +311,7 @@ def figures_of(
 def raw(
     speaks: Version1 | Version2, records: int, producers: int = PRODUCERS
 ) -> Callable[[Target, Plan], Figures]:
-    """So many producers at once, transactions of `records` records."""
+    """Return a workload of `producers` producers at once, with transactions of `records` records."""
 
     def run(target: Target, plan: Plan) -> Figures:
         topic = new_topic(target)
@@ -350,7 +350,7 @@ def raw(
 
 
 def client(records: int, producers: int = CLIENT_PRODUCERS) -> Callable[[Target, Plan], Figures]:
-    """The same through librdkafka, with the client's own cost."""
+    """Return the workload of `raw` through librdkafka, with the client's own cost."""
 
     def run(target: Target, plan: Plan) -> Figures:
         topic, payloads = new_topic(target), frames.values(records, RECORD_BYTES)
@@ -392,7 +392,7 @@ def client(records: int, producers: int = CLIENT_PRODUCERS) -> Callable[[Target,
 
 
 def consume(aborted_percent: int) -> Callable[[Target, Plan], Figures]:
-    """Committed records of a topic in which a share of the transactions was aborted, by librdkafka."""
+    """Return a workload that reads a topic with aborted transactions by librdkafka, read_committed."""
 
     def run(target: Target, plan: Plan) -> Figures:
         topic, _, records = _filled_topic(target, aborted_percent)
@@ -404,11 +404,11 @@ def consume(aborted_percent: int) -> Callable[[Target, Plan], Figures]:
 
 
 def raw_consume(aborted_percent: int) -> Callable[[Target, Plan], Figures]:
-    """The same over raw sockets, which take next to nothing themselves."""
+    """Return the workload of `consume` over raw sockets, which cost next to nothing themselves."""
 
     def run(target: Target, plan: Plan) -> Figures:
         topic, ports, records = _filled_topic(target, aborted_percent)
-        committed_reads.read(ports, topic, records, 0.0)  # the first time from cold files
+        committed_reads.read(ports, topic, records, 0.0)  # the first reading is from cold files
         before = target.cpu_seconds()
         seconds, count = committed_reads.read(ports, topic, records, plan.seconds)
         cpu = target.cpu_seconds() - before
@@ -423,11 +423,14 @@ def _read_figures(target: Target, topic: str, cpu: float, bytes_a_second: float,
 
 
 def _filled_topic(target: Target, aborted_percent: int) -> tuple[str, list[int], list[int]]:
-    """Its name, the port of each partition's leader, and how many records are committed in each."""
+    """Create and fill a topic.
+
+    Return its name, the port of each partition's leader, and the number of committed records in each.
+    """
     topic = new_topic(target)
     ports, entry = leaders(target, topic), int(target.bootstrap.partition(",")[0].rpartition(":")[2])
     size_bytes = RECORDS_IN_ABORTED * (RECORD_BYTES + 14) + frames.BATCH.size
-    # As of now: what is read must not be old enough to be deleted meanwhile.
+    # With the current time, so that retention does not delete the records meanwhile.
     batch = frames.build_batch(RECORD_BYTES, size_bytes, timestamp_ms=int(time.time() * 1000))
     transactors = [
         Transactor(Version1(), f"{topic}-{index}", topic, index, ports[index], entry)
@@ -447,7 +450,7 @@ def _fill(one: Transactor, batch: frames.Batch, count: int, aborted_percent: int
 
 
 def _read_committed(target: Target, topic: str, records: int, seconds: float) -> float:
-    """Bytes a second; every committed record, and none that was aborted."""
+    """Read all committed records and return the bytes a second; RuntimeError for more or fewer records."""
     consumer = Consumer(
         {
             "bootstrap.servers": target.bootstrap,
@@ -463,10 +466,10 @@ def _read_committed(target: Target, topic: str, records: int, seconds: float) ->
     began = time.perf_counter()
     count = clients.read(consumer, records, PATIENCE_S + seconds)
     taken = time.perf_counter() - began
-    count += len(consumer.consume(1, 0.2))  # what was aborted would come beyond
+    count += len(consumer.consume(1, 0.2))  # aborted records would come after the committed ones
     consumer.close()
     if count != records:
-        raise RuntimeError(f"{count} records are committed, not {records}")
+        raise RuntimeError(f"read {count} committed records, not {records}")
     return records * RECORD_BYTES / taken
 
 

@@ -1,4 +1,4 @@
-"""Servers measured in turns: a workload is cut into slices, and after each the next server has its turn."""
+"""Measures servers in turns: a workload is cut into slices, and after each the next server has its turn."""
 
 import os
 import time
@@ -15,9 +15,9 @@ from benchmarks.workload import Figures, Plan, Workload
 
 
 def settle(folder: Path, size: int) -> None:
-    """Let the disk finish what earlier runs left, and claim as much page cache as the next run will write.
+    """Flush what earlier runs left to write, and claim as much page cache as the next run will write.
 
-    Without it a run pays for the dirty pages of the one before, and for pages that the hypervisor took back.
+    Otherwise a run pays for the dirty pages of the one before, and for pages that the hypervisor took back.
     """
     os.sync()
     scratch = folder / "pretouch"
@@ -30,7 +30,7 @@ def settle(folder: Path, size: int) -> None:
 
 @contextmanager
 def noted(results: Report, what: str) -> Iterator[None]:
-    """A failure is told at the end of the report; what comes after it is measured all the same."""
+    """Record an exception of the block for the end of the report, and go on."""
     try:
         yield
     except Exception as failure:
@@ -39,9 +39,9 @@ def noted(results: Report, what: str) -> Iterator[None]:
 
 @contextmanager
 def alone(name: str, running: Mapping[str, Any]) -> Iterator[None]:
-    """The other servers stand still: what they compile or collect belongs into their own turns.
+    """Pause the other servers during the block, so that they compile and collect in their own turns only.
 
-    Clusters go on, as their nodes would take each other for dead.
+    Clusters are not paused, as their nodes would fence each other.
     """
     others = [server for other, server in running.items() if other != name]
     paused = [server for server in others if isinstance(server, Server)]
@@ -63,7 +63,7 @@ def measure(
     results: Report,
     console: Console,
 ) -> None:
-    """`runs` of each workload on each of the servers that it could be prepared on."""
+    """Run each workload `runs` times on each of the servers on which its preparation succeeded."""
     for workload in workloads:
         with console.status(workload.name):
             turn = plan.slice(workload.slices)
@@ -73,7 +73,7 @@ def measure(
                     workload.prepare(server)
                     prepared.append(name)
             for number_of_turn in range(runs * workload.slices):
-                # Who goes first changes, so that neither always finds a warm or a dirty machine.
+                # The order alternates, so that neither server always finds a warm or a dirty machine.
                 for name in sorted(prepared, reverse=number_of_turn % 2 == 1):
                     settle(folder, 2 * turn.limit_bytes)
                     figures: Figures = {}
@@ -85,7 +85,7 @@ def measure(
 
 
 def take_turn(workload: Workload[Any], server: Any, turn: Plan) -> Figures:
-    """The figures of a turn, with how busy the generator of the load was."""
+    """Return the figures of a turn, with the CPU share of the load generator."""
     own, began = time.process_time(), time.perf_counter()
     figures = workload.run(server, turn)
     share = (time.process_time() - own) / (time.perf_counter() - began)
@@ -93,7 +93,7 @@ def take_turn(workload: Workload[Any], server: Any, turn: Plan) -> Figures:
 
 
 def in_words(results: Report, workload: str, server: str) -> str:
-    """The medians of a server, one after another."""
+    """Return the medians of a server as text."""
     if not any(results.turns(workload, server)):
         return "failed"
     medians = ((results.median(workload, server, figure), figure) for figure in results.figures(workload))

@@ -1,6 +1,6 @@
-"""The shape of a workload: its name, how long a run of it lasts, and the figures that it gives.
+"""The type of a workload, with its name, its plan and its figures.
 
-Figures are named with their unit; where a name ends as in `BETTER_LOW`, less is better.
+Names of figures end with their unit; less is better if the end is one of `BETTER_LOW`.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ BETTER_LOW = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A run ends after `seconds` or `limit_bytes`, whichever is first."""
+    """The limits of a run, which ends after `seconds` or `limit_bytes`, whichever comes first."""
 
     seconds: float = 3.0
     limit_bytes: int = 1 << 30
@@ -38,10 +38,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload(Generic[Target]):
-    """What is measured of a `Target`, a server or a cluster.
+    """A measurement of a `Target`, a server or a cluster.
 
-    `goals`: the ratio to reach by figure; at least that, or at most where less is better. A run is cut into
-    `slices`, after each of which the servers change turns. `prepare` comes before the first, for each server.
+    `goals` are ratios by figure: at least, or at most if less is better. A run is cut into `slices`, and the
+    servers take turns after each. `prepare` runs once for each server, before the first slice.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""What is measured: a table of named workloads, each a function of a running server that returns its figures.
+"""The table of workloads on one server, each a function of a running server that returns its figures.
 
-`wire` workloads replay prebuilt frames (the server is the bottleneck), `client` ones run librdkafka (what
-an application sees, the client's own CPU included).
+`wire` workloads replay prebuilt frames, so the server is the bottleneck; `client` workloads run librdkafka,
+and show the view of an application, the client's own CPU included.
 """
 
 import socket
@@ -31,7 +31,7 @@ SMALL_CONNECTIONS = 32
 IDLE_CONNECTIONS = 200
 MANY_PARTITIONS = 1000
 LATENCY_RATE = 1000
-LATENCY_SECONDS = 3.0  # then 30 records are beyond the 99th percentile
+LATENCY_SECONDS = 3.0  # so that 30 records lie beyond the 99th percentile
 MEMORY_AFTER_BYTES = 1 << 30
 
 
@@ -49,7 +49,7 @@ def throughput(server: Server, cpu_before: float, done: load.Done) -> Figures:
 def wire_produce(
     record_bytes: int, batch_bytes: int, acks: int = 1, compression: str = "none", idempotent: bool = False
 ) -> Callable[[Server, Plan], Figures]:
-    batches: list[frames.Batch] = []  # built at the first run, kept for the others
+    batches: list[frames.Batch] = []  # built by the first run, reused by the others
 
     def run(server: Server, plan: Plan) -> Figures:
         if not batches:
@@ -86,7 +86,7 @@ def producer_id(port: int) -> int:
             if answer[12:14] == b"\0\0":
                 return int.from_bytes(answer[14:22])
             time.sleep(0.1)  # a fresh broker may still be loading its coordinators
-    raise RuntimeError("InitProducerId is refused")
+    raise RuntimeError("InitProducerId still fails after 5 s")
 
 
 def client_produce(record_bytes: int, batch_bytes: int, **settings: Any) -> Callable[[Server, Plan], Figures]:
@@ -113,7 +113,7 @@ def client_produce(record_bytes: int, batch_bytes: int, **settings: Any) -> Call
 
 
 def filled_topic(server: Server, record_bytes: int, limit_bytes: int) -> tuple[str, int]:
-    """A topic with `limit_bytes` of records in 64 KB batches, and how many records that are."""
+    """Create a topic with `limit_bytes` of records in 64 KB batches; return its name and record count."""
     topic = clients.create_topic(server.bootstrap, PARTITIONS)
     batch = frames.build_batch(record_bytes, KILOBYTE_BATCH, timestamp_ms=int(time.time() * 1000))
     done = load.produce(
@@ -151,7 +151,7 @@ def client_consume(record_bytes: int) -> Callable[[Server, Plan], Figures]:
 
 
 def small_requests(server: Server, plan: Plan, *, in_flight: int = load.IN_FLIGHT) -> Figures:
-    """One record a request, answered."""
+    """Produce one record a request with acks=1."""
     topic = clients.create_topic(server.bootstrap, PARTITIONS)
     before = server.cpu_seconds()
     done = load.small_requests(
@@ -168,17 +168,17 @@ def small_requests(server: Server, plan: Plan, *, in_flight: int = load.IN_FLIGH
 
 
 def warm_up(server: Server) -> None:
-    """Small requests until they are as fast as they become."""
+    """Send small requests until their rate stops rising."""
     load.warm_up(lambda: small_requests(server, Plan(seconds=1.0))["requests/s"])
 
 
 def small_requests_one_by_one(server: Server, plan: Plan) -> Figures:
-    """As producers send that wait for each answer: a read and a write of the socket for every request."""
+    """Produce as clients that wait for each response: a read and a write of the socket for every request."""
     return small_requests(server, plan, in_flight=1)
 
 
 def idle_clients(server: Server, plan: Plan) -> Figures:
-    """Small requests while 200 others are connected and silent, and what those cost in memory."""
+    """Produce small requests beside 200 idle connections, and measure the memory of these."""
     rss = server.rss_mb()
     idle: list[socket.socket] = []
     try:
@@ -197,7 +197,7 @@ def idle_clients(server: Server, plan: Plan) -> Figures:
 
 
 def many_partitions(server: Server, plan: Plan) -> Figures:
-    """A topic of 1000 partitions: creation, metadata, and requests that write to 100 of them at once."""
+    """Measure a topic of 1000 partitions: creation, metadata, and requests that write to 100 of them."""
     began = time.perf_counter()
     topic = clients.create_topic(server.bootstrap, MANY_PARTITIONS)
     created = time.perf_counter() - began
@@ -242,7 +242,7 @@ def latency(server: Server, plan: Plan) -> Figures:
 
 
 def memory(server: Server, plan: Plan) -> Figures:
-    """Resident memory when 1 GB has been produced and read once."""
+    """Measure the resident memory after 1 GB was produced and read once."""
     topic = clients.create_topic(server.bootstrap, PARTITIONS)
     batch = frames.build_batch(1000, KILOBYTE_BATCH, timestamp_ms=int(time.time() * 1000))
     load.produce(
@@ -264,7 +264,7 @@ PRODUCE_GOALS = {"MB/s": 1.5, "CPU s/GB": 0.5}
 CONSUME_GOALS = {"MB/s": 1.0, "CPU s/GB": 0.5}
 SMALL_GOALS = {"requests/s": 2.0, "CPU us/request": 0.5}
 B64, B1M = KILOBYTE_BATCH, MEGABYTE_BATCH
-# The speed of a machine that others share changes from minute to minute, and by more than what is to be seen.
+# The speed of a shared machine changes from minute to minute, by more than the differences of interest.
 SLICES = 3
 
 
@@ -315,7 +315,7 @@ WORKLOADS: list[Workload[Server]] = [
         run=latency,
         goals={"p99 ms": 1 / 3},
         slices=SLICES,
-        prepare=warm_up,  # a JVM that still compiles takes the cores in the other's turns, too
+        prepare=warm_up,  # a JVM that still compiles would take the cores in the other's turns, too
     ),
     Workload(name="groups: commits of 1 partition", run=groups.commits(1), goals=groups.COMMIT_GOALS),
     Workload(name="groups: commits of 100 partitions", run=groups.commits(100), goals=groups.COMMIT_GOALS),

@@ -1,7 +1,7 @@
-"""A cluster that grows from three nodes to five, as `scripts/bench balance` saw it, as a chart in SVG.
+"""The chart of a cluster that grows from three nodes to five, from `scripts/bench balance`, as SVG.
 
-One panel above the other over the same time: what each node has of replicas, bytes and leaders, and how long
-records were on their way to all replicas in sync.
+The panels share one time axis: the replicas, bytes and leaders of each node, and the latency of records until
+all replicas in sync have them.
 """
 
 import html
@@ -18,7 +18,7 @@ WIDTH, LEFT, RIGHT, TOP, PANEL, GAP, BOTTOM = 760, 60, 24, 78, 110, 30, 34
 
 
 class Panel(NamedTuple):
-    """Lines over time under a title, each with its name; all values begin at zero."""
+    """Named lines over time under a title; the axis starts at zero."""
 
     title: str
     lines: Mapping[str, Sequence[float | None]]

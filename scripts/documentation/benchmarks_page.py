@@ -1,4 +1,4 @@
-"""The page of figures, from the JSON that `scripts/bench --json` wrote."""
+"""The page of benchmarks, from the JSON files that `scripts/bench --json` wrote."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -15,8 +15,8 @@ A bar to the right is better than Apache Kafka; the thin line is the middle half
 
 """
 TAIL = """
-A ratio is the median of the ratios of turns that followed each other, so that a machine whose speed changes
-affects both sides. Figures of two cores that also run the client say little about large machines:
+A ratio is the median of the ratios of neighbouring turns, so that a machine whose speed changes affects both
+sides. Figures of two cores that also run the client say little about large machines:
 [Comparison](comparison.md#apache-kafka) says what to expect there.
 """
 
@@ -24,22 +24,23 @@ affects both sides. Figures of two cores that also run the client say little abo
 TLS = """
 ## TLS
 
-SSL listeners of both servers with the same certificates (P-256), each connection with a whole handshake.
-`beside` is the time of those who were connected before, while a thousand others connect each second.
+SSL listeners of both servers with the same certificates (P-256), with a full handshake for each
+connection. `beside` is the round trip of clients that connected before, while a thousand others connect each
+second.
 
 """
 ACLS = """
 ## ACLs
 
 Requests of one record to a node without an authorizer and to one with 10,000 ACLs, over plaintext, so that
-the cost of judging shows most.
+the cost of authorization shows most.
 
 """
 SHARES = """
 ## Share groups
 
-The members are librdkafka's, two processes on the same machine; a topic is filled before they begin. Where
-the CPU of the server and of the members together takes both cores, the members bound the rate.
+The members are librdkafka's, two processes on the same machine; a topic is filled before they begin. If
+the CPU of the server and of the members together takes both cores, the members limit the rate.
 
 """
 SHARES_OF_THREE = """
@@ -59,8 +60,8 @@ CLIENTS = """
 ## Clients
 
 Five clients that write and read records of 1 KB with their own settings, each in a process of its own. The
-CPU of the whole client process, its start included, stands beside the server's. Where `client cores` is about
-1, or 2 of a client with threads, the client bounds the row, and a server that needs less leaves it more of
+CPU of the whole client process, its start included, stands beside the server's. If `client cores` is about
+1, or 2 for a client with threads, the client limits the row, and a server that needs less leaves it more of
 the same two cores.
 
 """
@@ -83,9 +84,9 @@ FAILOVER = """
 
 A cluster of three nodes, and a client that writes 500 records a second to one partition, idempotent, with
 acks=all and otherwise its defaults. A figure is the longest time without an acknowledgement around one fault
-of the leader: killed (SIGKILL), moved by an election, paused (SIGSTOP) for 15 s, or cut off from the others
-and from the client for 15 s. A client waits for the response of a leader that is paused or cut off, whichever
-server it is; after a cut the time depends on when TCP sends again.
+of the leader: killed (SIGKILL), moved by an election, paused (SIGSTOP) for 15 s, or cut off from the other
+nodes and from the client for 15 s. A client waits for the response of a leader that is paused or cut off,
+with either server; after a cut the time depends on when TCP sends again.
 
 """
 BALANCE = """
@@ -95,10 +96,10 @@ Three nodes with 24 partitions of three replicas are written to (1,000 records o
 acks=all) and read. Two nodes join, and `ottla cluster balance --execute` moves replicas to them, 8 MiB a
 second each. All five nodes and both clients share the cores of one machine.
 
-![What each node has while a cluster grows](images/balance.svg)
+![Replicas, bytes and leaders of each node while a cluster grows](images/balance.svg)
 
 """
-# The end of a file's name in docs/data -> the words above its figures.
+# The end of a file's name in docs/data -> the text above its figures.
 SECTIONS: Final = {
     "": HEAD,
     "_nodes_3": NODES_3,
@@ -120,7 +121,7 @@ def benchmarks_page(documents: Mapping[str, dict[str, Any]]) -> str:
 
 
 def _figures(document: dict[str, Any]) -> str:
-    """Return what was measured, where and when."""
+    """Return the table of figures, with the machine and the time."""
     lines = [machine_table(document["machine"])]
     lines.append(
         "| workload | figure | Ottla | Kafka | ratio | middle half |\n|---|---|---:|---:|---:|---|\n"
@@ -140,7 +141,7 @@ def _figures(document: dict[str, Any]) -> str:
 
 
 def machine_table(machine: Mapping[str, Any]) -> str:
-    """Return where, when and by what command figures were measured."""
+    """Return a table of the machine, time and command of the measurements."""
     facts = [
         ("command", f"`{machine.get('command', 'scripts/bench')}`"),
         ("at", machine["at"]),

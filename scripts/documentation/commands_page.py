@@ -56,7 +56,7 @@ def _help_of_dump() -> str:
 
 
 def _words(text: str) -> str:
-    """The help of a command: its examples are code."""
+    """Return the help of a command in Markdown, with its examples as code."""
     shown = []
     for paragraph in text.split("\n\n"):
         lines = paragraph.replace("\b", "").strip("\n")

@@ -1,4 +1,4 @@
-"""The picture of the console in the README: three nodes under some load, in a browser without a window.
+"""Takes the picture of the console in the README: three nodes under some load, in a headless browser.
 
     .venv/bin/python scripts/documentation/console_picture.py docs/images/console.png
 
@@ -48,7 +48,7 @@ def main() -> int:
         page.resize(WIDTH, HEIGHT)
         page.wear("light")
         page.load()
-        time.sleep(LOAD_S)  # the lines of the overview need some of their steps
+        time.sleep(LOAD_S)  # so that the charts of the overview have several samples
         target.write_bytes(driver.get_screenshot_as_png())
         stop.set()
         for worker in workers:
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def produce(bootstrap: str, stop: threading.Event) -> None:
-    """Write a few hundred records a second, more of them now and then."""
+    """Write a few hundred records a second, and more now and then."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "log_level": 0})
     number = 0
     while not stop.is_set():
@@ -71,7 +71,7 @@ def produce(bootstrap: str, stop: threading.Event) -> None:
 
 
 def consume(bootstrap: str, stop: threading.Event, topic: str) -> None:
-    """Read a topic as the group of its name."""
+    """Read a topic as a group with the topic's name."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

@@ -1,7 +1,7 @@
-"""The numbers of design decisions as links: the site gives each an anchor and leads whoever cites it there.
+"""Turns the numbers of design decisions into anchors, and their citations into links.
 
-In the repository a decision is a number in bold in the `DESIGN.md` of its package, and a citation is the bare
-number there, or the number behind the name of another page, as in "logstore D7".
+In the repository a decision is a number in bold in the `DESIGN.md` of its package. A citation is the bare
+number within that file, or the number after the name of another page, as in "logstore D7".
 """
 
 import posixpath
@@ -21,7 +21,7 @@ DESIGNS: Final = (
     "groupcoord",
     "pipeline",
 )
-_NAME: Final = rf"\b({'|'.join(sorted(DESIGNS, reverse=True))})"  # "node" behind those that begin with it
+_NAME: Final = rf"\b({'|'.join(sorted(DESIGNS, reverse=True))})"  # "node" after the names that start with it
 DECISION: Final = re.compile(r"\*\*([DP]\d+)\*\*")
 CITATION: Final = re.compile(rf"(?:{_NAME}(?:/DESIGN\.md)?(?:'s)?,? )?(?<!\*\*)\b([DP]\d+)\b(?!\*\*)")
 NAMED_DESIGN: Final = re.compile(rf"{_NAME}/DESIGN\.md")
@@ -29,10 +29,9 @@ _CODE: Final = re.compile(r"^ *```.*?^ *```$|`[^`\n]+`|^#[^\n]*$", re.M | re.S)
 
 
 def numbers_as_links(text: str, source: str, read: Callable[[str], str]) -> str:
-    """Return the text of the file `source`; of a design with anchors at decisions and links at citations.
+    """Return the text of the file `source` with citations as links, and decisions of a design as anchors.
 
-    `read` gives the text of a file of the repository; what cites a number that its page does not have is left
-    as it is.
+    `read` returns the text of a file of the repository. Citations of unknown numbers are left unchanged.
     """
     own = posixpath.dirname(source)
     if own not in DESIGNS or posixpath.basename(source) != "DESIGN.md":

@@ -1,4 +1,4 @@
-"""The hooks that mkdocs calls: they add the generated pages and those outside of docs, and rewrite links."""
+"""The hooks of mkdocs: they add the generated pages and the pages outside of docs, and rewrite links."""
 
 import json
 import sys
@@ -39,7 +39,7 @@ def _figures(name: str) -> dict[str, Any]:
     return document
 
 
-_made: dict[str, str] = {}  # `mkdocs serve` builds anew with each change of a page
+_made: dict[str, str] = {}  # `mkdocs serve` builds again after each change of a page
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -54,7 +54,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Write the links of a page as the site has them."""
+    """Rewrite the links of a page for the site."""
     pages = {file.src_uri for file in files}
     source = source_of(page.file.src_uri)
     return site_links(

@@ -1,4 +1,4 @@
-"""The reference of metrics, from a node that runs: the names, kinds and labels that it tells."""
+"""The reference of metrics, from a running node: their names, kinds and labels."""
 
 import re
 import urllib.request
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ottla.node.embedded import Cluster
 
-# With the names of both exporters, and what is told only when it is asked for.
+# With the names of both exporters, and the metrics that are off by default.
 OVERRIDES = {"ottla.metrics.exporters": "kafka_exporter,kminion"}
 HEAD = """# Metrics reference
 
@@ -20,7 +20,7 @@ _LABEL = re.compile(r'([a-zA-Z_]\w*)="')
 
 
 class Family(NamedTuple):
-    """A family of samples: what a scrape says of it."""
+    """A family of samples, with its kind, description and labels in a scrape."""
 
     name: str
     kind: str
@@ -54,7 +54,7 @@ def families_of(scrape: str) -> list[Family]:
 
 
 def page_of(families: Iterable[Family]) -> str:
-    """Return the page of these families, those of one origin together."""
+    """Return the page of these families, grouped by origin."""
     by_origin: dict[str, list[Family]] = {}
     for one in sorted(families):
         by_origin.setdefault(_origin(one.name), []).append(one)

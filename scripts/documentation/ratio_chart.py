@@ -1,7 +1,7 @@
-"""The ratios of `scripts/bench` as a chart in SVG, which needs nothing to be drawn or shown.
+"""The ratios of `scripts/bench` as a chart in SVG, which needs no library to draw or show.
 
-A bar to the right of the line in the middle is better than Apache Kafka, one to the left worse, on a scale of
-powers of two. The thin line is the middle half of all turns.
+A bar to the right of the middle is better than Apache Kafka, one to the left is worse, on a scale of powers
+of two. The thin line is the middle half of all turns.
 """
 
 import html
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-# Of each workload, the figure that is shown and its name in the chart.
+# For each workload, the figure that is shown and its name in the chart.
 SHOWN: Final = (
     ("wire produce 1 KB, 64 KB, acks=1", "MB/s", "produce, raw"),
     ("wire produce 1 KB, 64 KB, acks=all", "MB/s", "produce acks=all, raw"),
@@ -35,7 +35,7 @@ MAX_POWER = 4.0  # 16 times
 
 
 class Bar(NamedTuple):
-    """One row: how many times as good as Apache Kafka, with the middle half of the turns."""
+    """A row: how many times as good as Apache Kafka, with the middle half of the turns."""
 
     name: str
     times: float
@@ -44,7 +44,7 @@ class Bar(NamedTuple):
 
 
 def bars_of(rows: Iterable[dict[str, object]]) -> list[Bar]:
-    """Return the bars of the rows of `scripts/bench --json`; a ratio below 1 is good where less is better."""
+    """Return the bars of the rows of `scripts/bench --json`; ratios are inverted where less is better."""
     by_name = {(row["workload"], row["figure"]): row for row in rows}
     bars = []
     for workload, figure, name in SHOWN:
@@ -96,7 +96,7 @@ def chart(bars: Sequence[Bar]) -> str:
 
 
 def _x(times: float) -> float:
-    """Return where a ratio stands; what is beyond the scale stands at its end."""
+    """Return the x coordinate of a ratio, limited to the scale."""
     power = min(max(math.log2(times), -1.0), MAX_POWER)
     return LEFT + (power + 1) / (MAX_POWER + 1) * (WIDTH - LEFT - RIGHT)
 

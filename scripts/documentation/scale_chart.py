@@ -1,7 +1,7 @@
-"""The curves of `scripts/bench scale` as a chart in SVG: what metadata cost, by the number of partitions.
+"""The curves of `scripts/bench scale` as a chart in SVG: the cost of metadata by the number of partitions.
 
-Both axes are logarithmic, so that what grows with the partitions is a straight line, and one that lies flat
-does not grow.
+Both axes are logarithmic, so figures that grow with the partitions are straight lines, and constant ones are
+flat.
 """
 
 import html
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-# Of each curve: the figures that are added up, its name, and its colour.
+# For each curve: the figures that it adds up, its name, and its colour.
 SHOWN: Final = (
     (("image MB",), "image in memory, MB", "#2a7f62"),
     (("snapshot loaded s",), "snapshot loaded, s", "#b0413e"),
@@ -29,7 +29,7 @@ INK: Final = "#1a1a1a"
 
 
 class Curve(NamedTuple):
-    """A line through what was measured, by the number of partitions."""
+    """A line through the measurements, by the number of partitions."""
 
     name: str
     colour: str
@@ -37,7 +37,7 @@ class Curve(NamedTuple):
 
 
 def points_of(document: Mapping[str, Any]) -> dict[int, dict[str, float]]:
-    """Return the figures by the number of partitions; of two with as many, those of more nodes."""
+    """Return the figures by the number of partitions; of two equal numbers, those with more nodes."""
     found: dict[int, dict[str, float]] = {}
     for row in document["rows"]:
         partitions = int(row["workload"].split(", ", 1)[1].removesuffix(" partitions").replace(",", ""))

@@ -1,4 +1,4 @@
-"""The page about how metadata scale, from the JSON that `scripts/bench scale --json` wrote."""
+"""The page about the scaling of metadata, from the JSON file of `scripts/bench scale --json`."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -7,19 +7,19 @@ from documentation.benchmarks_page import figure_text, machine_table
 
 HEAD: Final = """# How far it scales
 
-Generated from `docs/data/scale.json`, which `scripts/bench scale` wrote. It measures what the metadata of a
-cluster cost, up to 100 nodes and a million partitions with three replicas: the image that every node holds,
+Generated from `docs/data/scale.json`, which `scripts/bench scale` wrote. It measures the cost of the metadata
+of a cluster, up to 100 nodes and a million partitions with three replicas: the image that every node holds,
 its snapshot, and the controller. Times are CPU seconds of one core, of the code alone; a cluster adds its
 network and its disks.
 
-![What metadata cost, by the number of partitions](images/scale.svg)
+![The cost of metadata by the number of partitions](images/scale.svg)
 
 """
 TAIL: Final = """
 ## Reading the figures
 
 - **Memory.** Every node holds the whole image: some 560 bytes a partition, so 110 MB for 200,000 and 560 MB
-  for a million, beside what `ottla.memory.max.bytes` divides.
+  for a million, in addition to the budget of `ottla.memory.max.bytes`.
 - **A start.** A node that was away for long loads a snapshot: 2 s for 200,000 partitions, 11 s for a million.
   A new controller needs none of this, as voters hold the image.
 - **A change**, such as a replica that falls out of the ISR, is applied in 0.03 ms at 200,000 partitions: an
@@ -29,12 +29,12 @@ TAIL: Final = """
   200,000 partitions, as one batch of the log. Each node applies it, and then leads or follows its own.
 - **Heartbeats** of 100 nodes, one each two seconds, take 0.3 ms of the controller a second.
 - **Clients** that ask for all topics are answered with 8 MB at 200,000 partitions, encoded in a thread and
-  kept for those who ask next. Clients that name their topics get only those.
+  kept for the clients after them. Clients that name their topics get only those.
 
 ## Where it ends
 
-A controller refuses more than 200,000 partitions. What would be too slow first beyond that is the start of a
-node, and then the memory of each is too small. A group is led by one node: one of 10,000 members costs its
+A controller rejects more than 200,000 partitions. Beyond that, the start of a node would be too slow first,
+and then its memory too small. A group is led by one node: one of 10,000 members costs its
 coordinator some 30 us a heartbeat ([Benchmarks](benchmarks.md)).
 
 Partitions of one node cost more than metadata: each has a log, whose files are open while they are used, and

@@ -18,7 +18,7 @@ HEAD = """# Settings reference
 
 Generated from the tables of settings of this version. [Settings](../settings.md) says where they are set.
 
-Below each name stand its type, its default (`-`: nothing is set), and for settings of brokers when it can be
+Below each name are its type, its default (`-`: none), and for settings of brokers when it can be
 changed: *at start* of the node only, or at *any time*, for one broker or for all of them.
 
 """

@@ -1,8 +1,8 @@
-"""The files of the repository that are pages of the site, and how links between all of them are written.
+"""The files of the repository that are pages of the site, and the rewriting of links between them.
 
-A link in a page is written as the repository has it, so that it also works where the files are read there.
-The site has other places: a link to a file that is a page leads to that page, one to any other file of the
-repository becomes its path in code.
+Links in a page are written for the repository, so that they also work when the files are read there. In the
+site, a link to a file that is a page leads to that page, and one to any other file becomes the file's path as
+code.
 """
 
 import posixpath
@@ -49,7 +49,7 @@ def source_of(site_path: str) -> str:
 
 
 def site_links(text: str, source: str, pages: Container[str]) -> str:
-    """Return the text of the file `source` with its links as the site has them; code is left as it is."""
+    """Return the text of the file `source` with its links rewritten for the site; code is left unchanged."""
     parts, at = [], 0
     for fence in _FENCE.finditer(text):
         parts += [_with_links(text[at : fence.start()], source, pages), fence[0]]

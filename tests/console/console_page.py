@@ -136,11 +136,11 @@ class ConsolePage:
     def sees(self, *texts: str) -> None:
         """Wait until all of these texts are on the page."""
         for one in texts:
-            self.eventually(lambda one=one: one in self.text(), f"“{one}” does not come")  # type: ignore[misc]
+            self.eventually(lambda one=one: one in self.text(), f"“{one}” does not appear")  # type: ignore[misc]
 
     def misses(self, text: str) -> None:
         """Wait until a text is no longer on the page."""
-        self.eventually(lambda: text not in self.text(), f"“{text}” does not go")
+        self.eventually(lambda: text not in self.text(), f"“{text}” does not disappear")
 
     def title(self) -> str:
         return self.eventually(lambda: self.driver.find_element(By.CSS_SELECTOR, "main h1").text, "no title")

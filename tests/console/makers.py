@@ -47,5 +47,5 @@ def fill(producer: Producer, topic: str, *values: bytes | None, partition: int =
 def until(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + TIMEOUT_S
     while not holds():
-        assert time.monotonic() < deadline, "it does not come true"
+        assert time.monotonic() < deadline, "the condition is not met"
         time.sleep(0.05)

@@ -46,7 +46,7 @@ def replicas(cluster: Cluster) -> Counter[int]:
     return Counter(replica for one in partitions for replica in one.replicas)
 
 
-def test_a_plan_is_shown_before_and_after_and_carried_out(page: ConsolePage, uneven: Cluster) -> None:
+def test_a_plan_is_shown_then_executed_and_shown_again(page: ConsolePage, uneven: Cluster) -> None:
     page.sees("would change.", "Replicas", "Leaders", "Size of logs", "Moves of the plan")
     assert page.cells(TOPIC, "replicas")[2].startswith("0 → ")
     figures = "return document.querySelector('.bars').innerText"
@@ -64,7 +64,7 @@ def test_a_plan_is_shown_before_and_after_and_carried_out(page: ConsolePage, une
     page.misses("Cancel…")
 
 
-def test_what_moves_has_its_progress_and_is_taken_back(page: ConsolePage, uneven: Cluster) -> None:
+def test_moving_replicas_show_progress_and_can_be_cancelled(page: ConsolePage, uneven: Cluster) -> None:
     producer = Producer({"bootstrap.servers": uneven.bootstrap, "log_level": 0})
     for partition in range(PARTITIONS):
         fill(producer, TOPIC, *(b"x" * 100_000 for _ in range(60)), partition=partition)

@@ -33,7 +33,7 @@ def test_the_overview_says_that_all_is_well(console: ConsolePage, cluster: Clust
         assert console.cells_of(str(node_id))[1].startswith("active")
 
 
-def test_the_charts_show_what_goes_through_the_cluster_or_a_node(
+def test_charts_show_the_traffic_of_the_cluster_or_of_a_node(
     console: ConsolePage, cluster: Cluster, producer: Producer
 ) -> None:
     topic = make_topic(cluster, "charted", partitions=6)
@@ -68,14 +68,14 @@ def test_the_charts_show_what_goes_through_the_cluster_or_a_node(
             send(led_by=2)
             return re.match(r"[1-9].*B/s", console.cells_of("2")[7]) is not None
 
-        console.eventually(is_told, f"{page} does not tell what clients send to node 2")
+        console.eventually(is_told, f"{page} does not show the traffic of clients to node 2")
 
 
-def test_charts_begin_with_what_the_nodes_remember(console: ConsolePage, cluster: Cluster) -> None:
+def test_charts_start_with_the_samples_that_nodes_have_kept(console: ConsolePage, cluster: Cluster) -> None:
     """The nodes take a sample each second here; a newly opened page shows all of them at once."""
     has_past = "return performance.getEntriesByType('resource').some((one) => one.name.includes('/history'))"
     console.load("#/")
-    console.eventually(lambda: console.script(has_past), "the past is not asked for")
+    console.eventually(lambda: console.script(has_past), "the kept samples are not requested")
     points = (
         "return document.querySelector('.charts polyline')?.getAttribute('points').split(' ').length ?? 0"
     )
@@ -89,7 +89,7 @@ def test_charts_begin_with_what_the_nodes_remember(console: ConsolePage, cluster
     console.sees("Last hour", "Size of logs", "Replication traffic")
 
 
-def test_a_topic_has_charts_of_its_own(console: ConsolePage, cluster: Cluster, producer: Producer) -> None:
+def test_a_topic_has_its_own_charts(console: ConsolePage, cluster: Cluster, producer: Producer) -> None:
     topic = make_topic(cluster, "remembered")
     console.open(f"#/topics/{topic}")
     console.sees("Last hour", "Records produced", "Size on leaders")
@@ -102,7 +102,7 @@ def test_a_topic_has_charts_of_its_own(console: ConsolePage, cluster: Cluster, p
     console.eventually(is_drawn, "the traffic is not drawn")
 
 
-def test_every_node_knows_itself(console: ConsolePage, cluster: Cluster) -> None:
+def test_every_node_shows_its_own_id(console: ConsolePage, cluster: Cluster) -> None:
     for node_id, url in enumerate(cluster.rest_urls):
         other = ConsolePage(console.driver, url)
         other.load("#/quorum")
@@ -145,7 +145,7 @@ def test_voters_without_a_vote_say_why(console: ConsolePage, cluster: Cluster) -
     console.load()
 
 
-def test_a_broker_is_drained_and_taken_back(console: ConsolePage, cluster: Cluster) -> None:
+def test_a_broker_is_drained_and_returned_to_service(console: ConsolePage, cluster: Cluster) -> None:
     topic = make_topic(cluster, "led", partitions=6)
     console.open("#/brokers/2")
     console.sees("Drain…")
@@ -168,7 +168,7 @@ def test_a_broker_is_drained_and_taken_back(console: ConsolePage, cluster: Clust
     console.eventually(lambda: int(console.cells_of("2")[4]) > 0, "it leads nothing")
 
 
-def test_why_a_broker_cannot_leave_is_told(console: ConsolePage) -> None:
+def test_the_reason_why_a_broker_cannot_leave_is_shown(console: ConsolePage) -> None:
     console.open("#/brokers/1")
 
     console.click("Decommission…")
@@ -193,14 +193,14 @@ def test_log_directories_and_configs_of_a_broker(console: ConsolePage) -> None:
     console.sees("log.cleaner.threads of broker 1 is reset to its default.")
 
 
-def test_what_cannot_be_changed_has_no_button(console: ConsolePage) -> None:
+def test_fixed_settings_have_no_button(console: ConsolePage) -> None:
     console.open("#/brokers/0")
     console.fill("Search", "log.dirs")
 
     assert "read-only" in console.row("log.dirs").text
 
 
-def test_a_partition_moves_with_its_progress_and_is_stopped(
+def test_a_moving_partition_shows_progress_and_can_be_cancelled(
     console: ConsolePage, cluster: Cluster, producer: Producer
 ) -> None:
     topic = name_of("moves")
@@ -241,7 +241,7 @@ def test_a_partition_moves_with_its_progress_and_is_stopped(
     console.eventually(lambda: console.cells_of("0")[2] == "2", "it does not move")
 
 
-def test_the_overview_says_what_is_wrong_while_a_node_is_down(console: ConsolePage, cluster: Cluster) -> None:
+def test_the_overview_shows_problems_while_a_node_is_down(console: ConsolePage, cluster: Cluster) -> None:
     topic = make_topic(cluster, "wounded")
     lone = name_of("lone")
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
@@ -257,7 +257,7 @@ def test_the_overview_says_what_is_wrong_while_a_node_is_down(console: ConsolePa
     console.sees(f"{topic}-0")
     assert console.cells_of("2")[1] == "fenced"
     console.click("See what the doctor finds")
-    console.eventually(lambda: console.title() == "Doctor", "the page does not come")
+    console.eventually(lambda: console.title() == "Doctor", "the page is not shown")
     console.sees("problem", "Broker", "does not")
     console.open("#/")
     console.click(f"{topic}-0")
@@ -267,7 +267,7 @@ def test_the_overview_says_what_is_wrong_while_a_node_is_down(console: ConsolePa
     console.open("#/")
     console.sees("without a leader", f"{lone}-0")
 
-    # Another broker shall have the replica, but there is none to copy from: it would start empty.
+    # The replica is moved to another broker, but has no source to copy from: it would start empty.
     console.open("#/reassignments")
     console.move(lone, 0, 1, 2)
     console.open(f"#/topics/{lone}")

@@ -29,20 +29,20 @@ def finds(console: ConsolePage, *findings: tuple[str, str, str]) -> None:
     console.open("#/doctor")
 
 
-def test_what_the_doctor_finds_of_a_cluster_is_on_its_page(console: ConsolePage, cluster: Cluster) -> None:
+def test_findings_about_the_cluster_are_on_the_doctors_page(console: ConsolePage, cluster: Cluster) -> None:
     console.click("Doctor")
 
-    console.eventually(lambda: console.title() == "Doctor", "the page does not come")
+    console.eventually(lambda: console.title() == "Doctor", "the page is not shown")
     console.sees("examined at", "Look again")
     asked = (
         "return performance.getEntriesByType('resource').filter((one) => one.name.includes('doctor')).length"
     )
     before = console.script(asked)
     console.click("Look again")
-    console.eventually(lambda: console.script(asked) > before, "it is not asked again")
+    console.eventually(lambda: console.script(asked) > before, "there is no further request")
 
 
-def test_problems_and_notes_have_their_cause_and_the_place_that_shows_more(console: ConsolePage) -> None:
+def test_problems_and_notes_have_a_cause_and_a_link_to_details(console: ConsolePage) -> None:
     finds(
         console,
         ("problem", "quorum", "Voter 2 is silent: start it again."),
@@ -57,7 +57,7 @@ def test_problems_and_notes_have_their_cause_and_the_place_that_shows_more(conso
     console.load()
 
 
-def test_a_cluster_without_findings_is_told_so(console: ConsolePage) -> None:
+def test_the_page_says_that_there_are_no_findings(console: ConsolePage) -> None:
     finds(console)
 
     console.sees("No problems were found.", "There is nothing to do.")

@@ -65,7 +65,7 @@ def test_the_lag_of_the_last_hour_is_drawn(console: ConsolePage, cluster: Cluste
     console.eventually(lambda: console.script(label) == "Lag in records: lag 6", "the lag is not drawn")
 
 
-def test_lag_is_told_in_records_and_in_time(console: ConsolePage, cluster: Cluster, topic: str) -> None:
+def test_lag_is_shown_in_records_and_in_time(console: ConsolePage, cluster: Cluster, topic: str) -> None:
     group = name_of("behind")
     commit(cluster, group, topic, 4)
 
@@ -78,7 +78,7 @@ def test_lag_is_told_in_records_and_in_time(console: ConsolePage, cluster: Clust
     assert console.fact("State") == "Empty"
 
 
-def test_the_list_of_groups_tells_members_and_the_whole_lag(
+def test_the_list_of_groups_shows_members_and_total_lag(
     console: ConsolePage, cluster: Cluster, topic: str, member: tuple[str, str]
 ) -> None:
     group = name_of("behind")
@@ -87,7 +87,7 @@ def test_the_list_of_groups_tells_members_and_the_whole_lag(
 
     console.eventually(lambda: console.cells_of(group)[3:5] == ["0", "7"], "the lag is not 7")
     assert console.cells_of(group)[5].endswith(("ms", " s", "min"))
-    console.eventually(lambda: console.cells_of(member[0])[3] == "1", "no member is there")
+    console.eventually(lambda: console.cells_of(member[0])[3] == "1", "no member is shown")
 
 
 def test_a_reset_is_shown_before_it_is_done(console: ConsolePage, cluster: Cluster, topic: str) -> None:
@@ -110,7 +110,7 @@ def test_a_reset_is_shown_before_it_is_done(console: ConsolePage, cluster: Clust
     console.eventually(lambda: console.fact("Lag in records") == "7", "the lag is not 7")
 
 
-def test_a_reset_of_a_group_at_work_is_refused(console: ConsolePage, member: tuple[str, str]) -> None:
+def test_a_reset_of_a_group_with_members_is_rejected(console: ConsolePage, member: tuple[str, str]) -> None:
     group, client = member
     console.open(f"#/groups/{group}/reset")
 
@@ -119,7 +119,7 @@ def test_a_reset_of_a_group_at_work_is_refused(console: ConsolePage, member: tup
     console.sees("is active", client)
 
 
-def test_a_reset_of_partitions_is_of_those_that_the_group_reads(
+def test_a_reset_offers_only_partitions_that_the_group_reads(
     console: ConsolePage, cluster: Cluster, topic: str
 ) -> None:
     group = name_of("whole")
@@ -133,7 +133,7 @@ def test_a_reset_of_partitions_is_of_those_that_the_group_reads(
     assert console.cells(topic)[:4] == [topic, "0", "9", "0"]
 
 
-def test_a_group_is_deleted_after_one_question(console: ConsolePage, cluster: Cluster, topic: str) -> None:
+def test_a_group_is_deleted_after_confirmation(console: ConsolePage, cluster: Cluster, topic: str) -> None:
     group = name_of("goes")
     commit(cluster, group, topic, 1)
     console.open(f"#/groups/{group}")

@@ -42,7 +42,7 @@ def test_a_record_is_shown_and_does_nothing(
     assert hostile.cells_of(IMAGE) == [IMAGE, SCRIPT]
 
 
-def test_a_live_tail_shows_them_harmlessly_too(
+def test_a_live_tail_shows_hostile_records_as_text(
     hostile: ConsolePage, cluster: Cluster, producer: Producer
 ) -> None:
     topic = make_topic(cluster, "hostile-live")
@@ -54,11 +54,11 @@ def test_a_live_tail_shows_them_harmlessly_too(
         fill(producer, topic, IMAGE.encode(), f"\ndata: {IMAGE}\n\nevent: error\ndata: x\n\n".encode())
         return IMAGE in hostile.text() and "event: error" in hostile.text()
 
-    hostile.eventually(comes, "the records do not come")
+    hostile.eventually(comes, "the records are not shown")
     hostile.click("Stop")
 
 
-def test_a_group_and_its_client_are_named_as_they_are(
+def test_hostile_names_of_groups_and_clients_are_shown_as_text(
     hostile: ConsolePage, cluster: Cluster, producer: Producer
 ) -> None:
     topic, group = make_topic(cluster, "hostile-group"), f"{name_of('g')}/../{IMAGE}?#%2f"
@@ -83,7 +83,7 @@ def test_a_group_and_its_client_are_named_as_they_are(
     consumer.close()
 
 
-def test_a_transactional_id_is_one_part_of_an_address(hostile: ConsolePage, cluster: Cluster) -> None:
+def test_a_transactional_id_is_one_segment_of_a_url(hostile: ConsolePage, cluster: Cluster) -> None:
     transactional_id = f"{name_of('t')}/{IMAGE}#?&"
     Producer(
         {"bootstrap.servers": cluster.bootstrap, "transactional.id": transactional_id}
@@ -97,7 +97,7 @@ def test_a_transactional_id_is_one_part_of_an_address(hostile: ConsolePage, clus
     hostile.eventually(lambda: hostile.fact("State") == "Empty", "it is not found")
 
 
-def test_a_reason_that_repeats_what_was_typed_is_text(hostile: ConsolePage) -> None:
+def test_an_error_that_repeats_the_input_is_shown_as_text(hostile: ConsolePage) -> None:
     hostile.open("#/topics")
     hostile.click("Create a topic…")
     hostile.fill("Name", name_of("t"))
@@ -110,7 +110,7 @@ def test_a_reason_that_repeats_what_was_typed_is_text(hostile: ConsolePage) -> N
 @pytest.mark.parametrize(
     "address", [f"#/topics/{IMAGE}", "#/topics/%", f"#/groups/{SCRIPT}", f"#/{LINK}", "#//x"]
 )
-def test_an_address_that_somebody_sent_does_nothing(hostile: ConsolePage, address: str) -> None:
+def test_a_hostile_url_does_nothing(hostile: ConsolePage, address: str) -> None:
     hostile.load(address)
 
     assert hostile.title()
@@ -121,7 +121,7 @@ def test_an_address_that_somebody_sent_does_nothing(hostile: ConsolePage, addres
     hostile.open("#/quorum")
 
 
-def test_a_settings_value_is_shown_as_it_is(hostile: ConsolePage, cluster: Cluster) -> None:
+def test_control_characters_in_a_name_are_shown_as_escapes(hostile: ConsolePage, cluster: Cluster) -> None:
     topic, group = make_topic(cluster, "hostile-plan"), f"{name_of('g')} {BACKWARDS}"
     commit(cluster, group, topic, 0)
 

@@ -52,17 +52,17 @@ def log_in(page: ConsolePage, user: str = "admin", password: str = ADMIN) -> Non
     page.click("Log in")
 
 
-def test_a_visitor_logs_in_sees_the_page_that_was_asked_for_and_logs_out(guarded: ConsolePage) -> None:
+def test_a_visitor_logs_in_sees_the_requested_page_and_logs_out(guarded: ConsolePage) -> None:
     guarded.open("#/brokers")
     log_in(guarded, password="wrong")
     guarded.sees("The login failed: check the user and the password, or the token.")
     guarded.fill("Password", ADMIN)
     guarded.click("Log in")
 
-    guarded.eventually(lambda: guarded.title() == "Brokers", "the page of brokers does not come")
+    guarded.eventually(lambda: guarded.title() == "Brokers", "the page of brokers is not shown")
     guarded.sees("admin", "Log out")
     guarded.load("#/brokers")
-    guarded.eventually(lambda: guarded.title() == "Brokers", "a page that is loaded again asks once more")
+    guarded.eventually(lambda: guarded.title() == "Brokers", "a reloaded page asks for the login again")
     assert "ottla-session" not in guarded.script("return document.cookie")
     guarded.click("Log out")
     guarded.sees("Password")
@@ -80,7 +80,7 @@ def test_a_session_that_has_ended_brings_the_login_back(guarded: ConsolePage, no
     guarded.sees("Password")
 
 
-def test_what_somebody_may_not_see_is_said_in_words(guarded: ConsolePage) -> None:
+def test_a_page_says_which_right_a_user_lacks(guarded: ConsolePage) -> None:
     log_in(guarded, "ann", ANN)
     guarded.sees("Log out")
     guarded.open("#/access")
@@ -116,7 +116,7 @@ def test_users_are_created_changed_and_deleted(guarded: ConsolePage) -> None:
     guarded.click(f"Delete {name}")
     guarded.click("Delete the user")
     guarded.sees(f"User {name} is deleted.")
-    guarded.eventually(lambda: name not in [row[1] for row in guarded._rows()], "it is still there")
+    guarded.eventually(lambda: name not in [row[1] for row in guarded._rows()], "the user is still shown")
 
 
 def test_acls_are_created_found_and_deleted(guarded: ConsolePage) -> None:
@@ -217,9 +217,9 @@ def test_a_live_tail_that_loses_its_session_brings_the_login_back(
     guarded.click("Live tail")
     server = node.broker.rest._server
     assert server is not None
-    guarded.eventually(lambda: len(server._standing) > 0, "the tail does not begin")
+    guarded.eventually(lambda: len(server._standing) > 0, "the tail does not start")
 
     server._authentication.sessions._of.clear()
 
     guarded.sees("Password")
-    guarded.eventually(lambda: len(server._standing) == 0, "the tail goes on")
+    guarded.eventually(lambda: len(server._standing) == 0, "the tail does not end")

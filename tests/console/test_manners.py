@@ -96,7 +96,7 @@ def test_the_contrast_that_is_computed_is_that_of_the_guidelines() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_text_has_a_contrast_of_4_5(console: ConsolePage, places: dict[str, str], scheme: str) -> None:
+def test_all_text_has_enough_contrast(console: ConsolePage, places: dict[str, str], scheme: str) -> None:
     console.wear(scheme)
     for address in PAGES:
         console.open(address.format(**places))
@@ -112,7 +112,7 @@ def test_all_text_has_a_contrast_of_4_5(console: ConsolePage, places: dict[str, 
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_dialogs_and_their_buttons_have_it_too(
+def test_dialogs_and_their_buttons_have_enough_contrast_too(
     console: ConsolePage, places: dict[str, str], scheme: str
 ) -> None:
     console.wear(scheme)
@@ -124,7 +124,7 @@ def test_dialogs_and_their_buttons_have_it_too(
     console.click("Cancel")
 
 
-def test_the_colours_are_the_systems_until_somebody_chooses(console: ConsolePage) -> None:
+def test_the_colours_follow_the_system_until_the_user_chooses(console: ConsolePage) -> None:
     def ground() -> float:
         return luminance(console.script("return getComputedStyle(document.body).backgroundColor"))
 
@@ -134,7 +134,7 @@ def test_the_colours_are_the_systems_until_somebody_chooses(console: ConsolePage
     assert ground() > 0.8
 
     console.load()
-    console.eventually(lambda: ground() > 0.8, "the choice is forgotten")
+    console.eventually(lambda: ground() > 0.8, "the choice is not kept")
     console.script("localStorage.clear()")
 
 
@@ -156,7 +156,7 @@ def test_no_page_is_wider_than_a_phone(console: ConsolePage, places: dict[str, s
         assert beyond == [], address
 
 
-def test_on_a_phone_the_pages_are_behind_a_button(console: ConsolePage) -> None:
+def test_on_a_phone_a_button_opens_the_list_of_pages(console: ConsolePage) -> None:
     console.resize(PHONE_PX)
     console.open("#/quorum")
     console.sees("Metadata quorum")
@@ -164,11 +164,11 @@ def test_on_a_phone_the_pages_are_behind_a_button(console: ConsolePage) -> None:
     console.click("Menu")
     console.click("Topics")
 
-    console.eventually(lambda: console.title() == "Topics", "the page does not come")
+    console.eventually(lambda: console.title() == "Topics", "the page is not shown")
     assert console.script("return document.getElementById('menu').getAttribute('aria-expanded')") == "false"
 
 
-def test_a_dangerous_thing_is_not_done_by_enter(console: ConsolePage, places: dict[str, str]) -> None:
+def test_enter_does_not_confirm_a_dangerous_action(console: ConsolePage, places: dict[str, str]) -> None:
     console.open(f"#/topics/{places['topic']}")
     console.sees("all replicas")
 
@@ -236,7 +236,7 @@ def test_tables_are_tables_to_a_screen_reader_on_a_phone_too(
     assert "main" in {role for role, _ in names}
 
 
-def test_focus_and_typing_survive_the_next_answer(console: ConsolePage, places: dict[str, str]) -> None:
+def test_focus_and_typed_text_survive_the_next_response(console: ConsolePage, places: dict[str, str]) -> None:
     console.open("#/brokers")
     console.sees("active")
     console.script("window.kept = document.querySelector('tbody a'); kept.focus()")
@@ -244,12 +244,12 @@ def test_focus_and_typing_survive_the_next_answer(console: ConsolePage, places: 
     asked = f"return {entries}.filter((one) => one.name.includes('/v1/health')).length"
     before = console.script(asked)
 
-    console.eventually(lambda: console.script(asked) >= before + 2, "it is not asked again")
+    console.eventually(lambda: console.script(asked) >= before + 2, "there is no further request")
 
     assert console.script("return kept.isConnected && document.activeElement === kept")
 
 
-def test_nothing_is_asked_while_nobody_looks(console: ConsolePage) -> None:
+def test_a_hidden_page_sends_no_requests(console: ConsolePage) -> None:
     asked = "return performance.getEntriesByType('resource').length"
     hide = (
         "window.isHidden = arguments[0];"
@@ -267,10 +267,10 @@ def test_nothing_is_asked_while_nobody_looks(console: ConsolePage) -> None:
 
     console.script(hide, False)
 
-    console.eventually(lambda: console.script(asked) > before, "it does not go on")
+    console.eventually(lambda: console.script(asked) > before, "requests do not resume")
 
 
-def test_nothing_comes_from_elsewhere(console: ConsolePage, places: dict[str, str]) -> None:
+def test_pages_load_nothing_from_other_hosts(console: ConsolePage, places: dict[str, str]) -> None:
     for address in PAGES:
         console.open(address.format(**places))
         console.eventually(lambda: is_drawn(console), f"{address} is not drawn")
@@ -280,7 +280,7 @@ def test_nothing_comes_from_elsewhere(console: ConsolePage, places: dict[str, st
     assert asked and all(name.startswith(console.url) for name in asked)
 
 
-def test_a_node_that_is_down_is_told_and_the_page_goes_on(browser: webdriver.Chrome, tmp_path: Path) -> None:
+def test_a_page_shows_a_node_that_is_down_and_still_works(browser: webdriver.Chrome, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -306,7 +306,7 @@ def test_a_node_that_is_down_is_told_and_the_page_goes_on(browser: webdriver.Chr
         browser.get("about:blank")
 
 
-def test_a_question_that_hangs_fails_in_its_own_place_and_the_rest_is_drawn(
+def test_a_request_that_hangs_fails_in_its_own_place_and_the_rest_is_drawn(
     console: ConsolePage, places: dict[str, str]
 ) -> None:
     console.script(
@@ -369,10 +369,10 @@ def test_each_page_says_how_old_it_is_and_from_which_node(
         told = console.eventually(lambda: console.script(age), f"{address} has no age")  # noqa: B023
         assert re.fullmatch(r"From node 0 at \d\d:\d\d:\d\d, \d+ m?s ago", told), told
     console.open("#/nothing")
-    console.eventually(lambda: not console.script(age), "an age of nothing is told")
+    console.eventually(lambda: not console.script(age), "an age is shown without data")
 
 
-def test_the_marks_are_drawn_here_and_not_read_aloud(console: ConsolePage) -> None:
+def test_icons_are_inline_and_hidden_from_screen_readers(console: ConsolePage) -> None:
     hidden = "return [...document.querySelectorAll('nav#pages a svg, .logo')].map((one) => one.ariaHidden)"
 
     assert console.script(hidden) == ["true"] * 10

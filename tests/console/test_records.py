@@ -73,7 +73,7 @@ def test_records_are_found_by_time_and_by_text(
     assert "apple 3" not in console.text()
 
 
-def test_one_partition_is_read_alone(console: ConsolePage, cluster: Cluster, producer: Producer) -> None:
+def test_a_single_partition_can_be_read(console: ConsolePage, cluster: Cluster, producer: Producer) -> None:
     topic = make_topic(cluster, "parted", partitions=2)
     fill(producer, topic, b"in zero", partition=0)
     fill(producer, topic, b"in one", partition=1)
@@ -104,7 +104,7 @@ def test_json_keeps_its_digits_and_bytes_are_shown_in_hex(
     console.misses("00000000  00 ff")
 
 
-def test_a_live_tail_shows_what_comes(console: ConsolePage, cluster: Cluster, producer: Producer) -> None:
+def test_a_live_tail_shows_new_records(console: ConsolePage, cluster: Cluster, producer: Producer) -> None:
     topic = make_topic(cluster, "live")
     fill(producer, topic, b"before")
     console.open(f"#/topics/{topic}/records")
@@ -114,7 +114,7 @@ def test_a_live_tail_shows_what_comes(console: ConsolePage, cluster: Cluster, pr
     console.sees("Live, newest first")
     console.misses("before")
     fill(producer, topic, b"until it follows")
-    console.eventually(lambda: _comes(console, producer, topic, "first"), "nothing comes")
+    console.eventually(lambda: _comes(console, producer, topic, "first"), "no record appears")
     fill(producer, topic, b"second")
     console.sees("second")
 
@@ -130,7 +130,7 @@ def _comes(console: ConsolePage, producer: Producer, topic: str, text: str) -> b
     return text in console.text()
 
 
-def test_a_record_is_made_by_hand(console: ConsolePage, cluster: Cluster) -> None:
+def test_a_record_is_produced_from_the_form(console: ConsolePage, cluster: Cluster) -> None:
     topic = make_topic(cluster, "made", partitions=2)
     console.open(f"#/topics/{topic}/produce")
 
@@ -154,7 +154,7 @@ def test_a_record_is_made_by_hand(console: ConsolePage, cluster: Cluster) -> Non
     assert console.cells_of("origin") == ["origin", "by hand"]
 
 
-def test_a_record_that_was_not_stored_is_told_so(console: ConsolePage, cluster: Cluster) -> None:
+def test_a_record_that_was_not_stored_is_reported(console: ConsolePage, cluster: Cluster) -> None:
     topic = make_topic(cluster, "refused")
     console.open(f"#/topics/{topic}/produce")
 
@@ -167,7 +167,7 @@ def test_a_record_that_was_not_stored_is_told_so(console: ConsolePage, cluster: 
     assert "it is in the log" not in console.text()
 
 
-def test_bytes_are_made_from_base64_and_nothing_from_null(console: ConsolePage, cluster: Cluster) -> None:
+def test_base64_gives_bytes_and_null_gives_no_value(console: ConsolePage, cluster: Cluster) -> None:
     topic = make_topic(cluster, "binary")
     console.open(f"#/topics/{topic}/produce")
 
@@ -186,7 +186,7 @@ def test_bytes_are_made_from_base64_and_nothing_from_null(console: ConsolePage, 
     console.sees("ff 00 7f", "null")
 
 
-def test_the_newest_of_large_records_are_the_newest(
+def test_the_newest_large_records_are_found(
     console: ConsolePage, cluster: Cluster, producer: Producer
 ) -> None:
     topic = make_topic(cluster, "large")
@@ -197,7 +197,7 @@ def test_the_newest_of_large_records_are_the_newest(
     console.sees("large-29.", "large-0.", "30 records, the newest first")
 
 
-def test_the_newest_that_a_filter_wants_are_searched_for_to_the_oldest(
+def test_the_newest_matches_of_a_filter_are_searched_back_to_the_oldest_record(
     console: ConsolePage, cluster: Cluster, producer: Producer
 ) -> None:
     topic = make_topic(cluster, "searched")
@@ -215,7 +215,7 @@ def test_the_newest_that_a_filter_wants_are_searched_for_to_the_oldest(
     console.sees("needle-0", "needle-1", "2 records, the newest first; searched back to the oldest record.")
 
 
-def test_the_newest_are_those_by_time_over_partitions_of_which_one_has_few(
+def test_the_newest_records_are_by_time_over_all_partitions(
     console: ConsolePage, cluster: Cluster, producer: Producer
 ) -> None:
     topic = make_topic(cluster, "uneven", 2)
@@ -234,14 +234,14 @@ def test_the_newest_are_those_by_time_over_partitions_of_which_one_has_few(
     console.sees("needle-new", "the newest first; searched back to the oldest record.")
 
 
-def test_a_live_tail_draws_what_comes_at_once_together(
+def test_a_live_tail_draws_records_that_arrive_together_at_once(
     console: ConsolePage, cluster: Cluster, producer: Producer
 ) -> None:
     topic = make_topic(cluster, "burst")
     console.open(f"#/topics/{topic}/records")
     console.sees("0 records")
     console.click("Live tail")
-    console.eventually(lambda: _comes(console, producer, topic, "follows"), "nothing comes")
+    console.eventually(lambda: _comes(console, producer, topic, "follows"), "no record appears")
     console.script(
         """
         window.drawn = 0;
@@ -285,7 +285,7 @@ def test_a_row_opens_by_a_click_and_by_keyboard_and_leads_to_the_next(
     console.eventually(lambda: console.focused() == newer, "the focus is lost")
 
 
-def test_json_is_coloured_and_folds_and_its_letters_are_read(
+def test_json_is_coloured_and_folded_and_its_escapes_are_decoded(
     console: ConsolePage, cluster: Cluster, producer: Producer
 ) -> None:
     topic = make_topic(cluster, "coloured")
@@ -354,7 +354,7 @@ def test_an_address_shows_the_same_filter_page_and_record(
     console.sees("There is no record at offset 77 of partition 0 any more.")
 
 
-def test_what_is_shown_is_saved_as_json_and_csv_and_a_record_is_copied(
+def test_shown_records_are_saved_as_json_and_csv_and_one_is_copied(
     console: ConsolePage, cluster: Cluster, producer: Producer
 ) -> None:
     topic = make_topic(cluster, "saved")
@@ -376,7 +376,7 @@ def test_what_is_shown_is_saved_as_json_and_csv_and_a_record_is_copied(
     )
 
     console.click("Save as JSON")
-    text = console.eventually(lambda: console.script("return saved['application/json']"), "nothing is saved")
+    text = console.eventually(lambda: console.script("return saved['application/json']"), "no file is saved")
     by_offset = {one["offset"]: one for one in json.loads(text)}
     assert by_offset[0]["value"] == {"id": LARGE} and by_offset[0]["value_type"] == "json"
     assert by_offset[0]["headers"] == [{"name": "h", "value_type": "base64", "value": "/w=="}]
@@ -384,7 +384,7 @@ def test_what_is_shown_is_saved_as_json_and_csv_and_a_record_is_copied(
     assert console.script("return saved.name") == f"{topic}.json"
 
     console.click("Save as CSV")
-    text = console.eventually(lambda: console.script("return saved['text/csv']"), "nothing is saved")
+    text = console.eventually(lambda: console.script("return saved['text/csv']"), "no file is saved")
     rows = {row["offset"]: row for row in csv.DictReader(io.StringIO(text))}
     assert rows["0"]["key"] == "'=HYPERLINK(1)" and rows["1"]["key"] == 'a "quoted", key'
     assert rows["0"]["value"] == f'{{"id": {LARGE}}}'

@@ -157,7 +157,7 @@ def test_the_settings_of_a_group_are_changed(console: ConsolePage, worker: str) 
     console.row("share.record.lock.duration.ms", "20000", "this group")
 
 
-def test_a_letter_is_shown_and_delivered_again(
+def test_a_dead_letter_is_shown_and_delivered_again(
     console: ConsolePage, cluster: Cluster, producer: Producer, topic: str, worker: str
 ) -> None:
     letters = make_topic(cluster, "letters")
@@ -184,7 +184,7 @@ def test_a_letter_is_shown_and_delivered_again(
     assert console.script("return document.querySelectorAll(arguments[0]).length", FOREIGN) == 0
 
 
-def test_letters_without_a_copy_are_found_at_their_origin_or_said_to_be_gone(
+def test_dead_letters_without_a_copy_are_read_at_their_origin_or_reported_as_deleted(
     console: ConsolePage, cluster: Cluster, producer: Producer, topic: str, worker: str
 ) -> None:
     letters = make_topic(cluster, "letters")
@@ -204,7 +204,7 @@ def test_letters_without_a_copy_are_found_at_their_origin_or_said_to_be_gone(
     console.click("Deliver letter at offset 1 of partition 0 again")
     console.click("Deliver again")
     console.eventually(
-        lambda: "no longer has a record" in console.problem(), "it is not said that it is gone"
+        lambda: "no longer has a record" in console.problem(), "no error says that the record is gone"
     )
     console.click("Cancel")
     console.click("Deliver these 2 again…")
@@ -217,7 +217,7 @@ def test_letters_without_a_copy_are_found_at_their_origin_or_said_to_be_gone(
     assert record_at(cluster, topic, 10)[0] == b"work"
 
 
-def test_letters_that_nobody_can_deliver_do_not_hold_up_the_others(
+def test_dead_letters_that_cannot_be_delivered_do_not_block_the_others(
     console: ConsolePage, cluster: Cluster, producer: Producer, topic: str, worker: str
 ) -> None:
     letters = make_topic(cluster, "letters")

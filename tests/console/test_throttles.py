@@ -9,7 +9,7 @@ from tests.console.makers import make_topic
 pytestmark = pytest.mark.slow
 
 
-def test_limits_are_set_shown_and_taken_away_after_one_question(
+def test_throttles_are_set_shown_and_removed_after_confirmation(
     console: ConsolePage, cluster: Cluster
 ) -> None:
     topic = make_topic(cluster, "slow")
@@ -42,7 +42,7 @@ def test_limits_are_set_shown_and_taken_away_after_one_question(
     console.sees("All limits were removed.", "There are no limits.")
 
 
-def test_what_cannot_be_limited_is_told_in_the_form(console: ConsolePage) -> None:
+def test_a_form_without_throttles_is_reported_as_incomplete(console: ConsolePage) -> None:
     console.open("#/reassignments/throttles")
     console.click("Set the limits")
     console.sees("Give a rate, or the topics that the rates apply to.")

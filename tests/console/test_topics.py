@@ -11,7 +11,7 @@ from tests.console.makers import commit, fill, make_topic, name_of
 pytestmark = pytest.mark.slow
 
 
-def test_a_topic_is_made_and_deleted(console: ConsolePage, cluster: Cluster) -> None:
+def test_a_topic_is_created_and_deleted(console: ConsolePage, cluster: Cluster) -> None:
     make_topic(cluster, "another")
     name = name_of("orders")
     console.open("#/topics")
@@ -42,12 +42,12 @@ def test_a_topic_is_made_and_deleted(console: ConsolePage, cluster: Cluster) -> 
     console.sees("No topic name contains this text.")
 
 
-def test_what_the_cluster_refuses_is_told_in_the_form(console: ConsolePage) -> None:
+def test_an_error_of_the_cluster_is_shown_in_the_form(console: ConsolePage) -> None:
     console.open("#/topics")
     console.click("Create a topic…")
     console.fill("Name", "no topic/is called so")
     console.click("Create")
-    assert "name" in console.eventually(console.problem, "no reason is told").lower()
+    assert "name" in console.eventually(console.problem, "no reason is shown").lower()
 
     console.fill("Partitions", "many")
     console.click("Create")
@@ -68,7 +68,7 @@ def test_the_search_finds_by_part_of_a_name(console: ConsolePage, cluster: Clust
     console.eventually(lambda: console.title() == name, "the topic is not shown")
 
 
-def test_internal_topics_are_shown_when_asked_for(console: ConsolePage, cluster: Cluster) -> None:
+def test_internal_topics_are_shown_on_request(console: ConsolePage, cluster: Cluster) -> None:
     topic = make_topic(cluster, "some")
     commit(cluster, name_of("somebody"), topic, 0)
     console.open("#/topics")
@@ -99,7 +99,7 @@ def test_partitions_show_leader_replicas_offsets_and_size(
     assert console.fact("Offsets in use") == "7"
 
 
-def test_another_replica_is_given_the_lead(console: ConsolePage, cluster: Cluster) -> None:
+def test_leadership_is_moved_to_another_replica(console: ConsolePage, cluster: Cluster) -> None:
     topic = make_topic(cluster, "handed-on")
     before = cluster.leader_of(topic, 0)
     wanted = (before + 1) % 3
@@ -131,7 +131,7 @@ def test_preferred_leaders_are_elected(console: ConsolePage, cluster: Cluster) -
     console.misses("not led by the preferred leader")
 
 
-def test_partitions_are_added_after_one_question(console: ConsolePage, cluster: Cluster) -> None:
+def test_partitions_are_added_after_confirmation(console: ConsolePage, cluster: Cluster) -> None:
     topic = make_topic(cluster, "grows", partitions=1)
     console.open(f"#/topics/{topic}")
 
@@ -144,7 +144,7 @@ def test_partitions_are_added_after_one_question(console: ConsolePage, cluster: 
     console.eventually(lambda: console.fact("Partitions") == "3", "the page still shows one")
 
 
-def test_a_config_is_set_and_taken_back(console: ConsolePage, cluster: Cluster) -> None:
+def test_a_config_is_set_and_reset(console: ConsolePage, cluster: Cluster) -> None:
     topic = make_topic(cluster, "configured")
     console.open(f"#/topics/{topic}/configs")
     console.fill("Search", "retention.ms")
@@ -154,7 +154,7 @@ def test_a_config_is_set_and_taken_back(console: ConsolePage, cluster: Cluster) 
     console.click("Change retention.ms")
     console.fill(f"Value for topic {topic}", "soon")
     console.click("Set")
-    console.eventually(console.problem, "no reason is told")
+    console.eventually(console.problem, "no reason is shown")
     console.fill(f"Value for topic {topic}", "3600000")
     console.click("Set")
     console.sees(f"retention.ms of topic {topic} is set to 3600000.")
@@ -181,7 +181,7 @@ def test_configs_come_with_their_documentation(console: ConsolePage, cluster: Cl
     console.row("file.delete.delay.ms", "the broker's file")
 
 
-def test_topics_are_listed_as_people_count_with_what_is_in_them(
+def test_topics_are_in_natural_order_with_their_contents(
     console: ConsolePage, cluster: Cluster, producer: Producer
 ) -> None:
     stem = name_of("counted")
@@ -196,10 +196,10 @@ def test_topics_are_listed_as_people_count_with_what_is_in_them(
     console.sees("3 of ")
 
     console.eventually(lambda: console.cells_of(names[1])[3] == "4", "the records are not counted")
-    console.eventually(lambda: "1 group" in console.cells_of(names[1])[7], "the group is not told")
+    console.eventually(lambda: "1 group" in console.cells_of(names[1])[7], "the group is not shown")
     cells = console.cells_of(names[1])
     assert cells[1:3] == ["1", "3"] and cells[5].endswith("KiB") and cells[6] == "60 min"
-    console.eventually(lambda: console.cells_of(names[1])[4] == "0/s", "no rate is told")
+    console.eventually(lambda: console.cells_of(names[1])[4] == "0/s", "no rate is shown")
     shown = console.script("return [...document.querySelectorAll('tbody th a')].map((one) => one.innerText)")
     assert shown == sorted(names, key=lambda name: int(name.rpartition("-")[2]))
     assert f"search={stem}" in console.script("return location.hash")
@@ -217,7 +217,7 @@ def test_a_topic_shows_its_groups_and_its_producers(console: ConsolePage, cluste
     commit(cluster, group, topic, 1)
     console.open(f"#/topics/{topic}/clients")
 
-    console.eventually(lambda: console.cells_of(group)[3] == "2", "the lag is not told")
+    console.eventually(lambda: console.cells_of(group)[3] == "2", "the lag is not shown")
     assert console.cells_of(group)[1] == "Empty"
     cells = console.cells("none")
     assert (cells[1], cells[3]) == ("0", "2")

@@ -39,7 +39,7 @@ def test_an_open_transaction_is_found_and_aborted(console: ConsolePage, cluster:
         writer.commit_transaction(TIMEOUT_S)
 
 
-def test_what_is_not_open_cannot_be_aborted(console: ConsolePage, cluster: Cluster) -> None:
+def test_a_transaction_that_is_not_open_cannot_be_aborted(console: ConsolePage, cluster: Cluster) -> None:
     transactional_id = name_of("idle")
     Producer(
         {"bootstrap.servers": cluster.bootstrap, "transactional.id": transactional_id}

@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md names what exists, modules as `folder/module`, code as `Class.function`, and is short."""
+"""ARCHITECTURE.md names only existing modules (`folder/module`) and code (`Class.function`), and is short."""
 
 import re
 from functools import cache
@@ -8,14 +8,14 @@ import pytest
 from tests.pages import ROOT
 
 PAGE = ROOT / "ARCHITECTURE.md"
-MAX_BYTES = 12_288  # the way of a request through the whole system, read in a quarter of an hour
+MAX_BYTES = 12_288  # the path of a request through the whole system, read in a quarter of an hour
 PACKAGES = ("node", "logstore", "groupcoord", "metadata_raft", "pipeline", "src")
-NO_CODE = {"package_dir"}  # words of others
+NO_CODE = {"package_dir"}  # names from other projects
 
 
 @cache
 def places() -> tuple[str, ...]:
-    """Return the modules and folders, without what a file's name ends with."""
+    """Return the modules and folders, without suffixes."""
     modules = [
         path.relative_to(ROOT).with_suffix("")
         for package in PACKAGES
@@ -37,7 +37,7 @@ def code_words() -> frozenset[str]:
 
 
 def unknown(text: str) -> list[str]:
-    """Return the names in a text that stand for no module, folder, class or function."""
+    """Return the names in a text that are no module, folder, class or function."""
     named = re.findall(r"`([a-z_]+(?:/\w+)*|[A-Z][a-z]\w*(?:\.\w+)?)`", text)
     return [
         name
@@ -49,7 +49,7 @@ def unknown(text: str) -> list[str]:
     ]
 
 
-def test_all_that_architecture_names_exists() -> None:
+def test_all_names_in_architecture_exist() -> None:
     assert unknown(PAGE.read_text()) == []
 
 

@@ -1,6 +1,7 @@
-"""No module of the product or of `scripts` imports itself by way of others, for its types either.
+"""No module of the product or of `scripts` imports itself through others, not even for types.
 
-A module imports for its types only where it loads the other one late, at its first use: those are named here.
+A module may import another under TYPE_CHECKING only if it loads that one late, at its first use. These are
+listed here.
 """
 
 import ast
@@ -10,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("logstore", "metadata_raft", "groupcoord", "node", "pipeline")
-# Modules that load others late, to start sooner, and which.
+# Modules that load others late in order to start sooner, and those others.
 LOADED_LATE: dict[str, set[str]] = {
     "ottla.node.cli.acl_app": {"ottla.node.cli.acl_words"},
     "ottla.node.cli.app": {"ottla.node.cli.record_commands", "ottla.node.client.cluster_client"},
@@ -71,7 +72,7 @@ def all_modules() -> Mapping[str, Path]:
 
 
 def statements(node: ast.AST, *, is_for_types: bool = False) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield all nodes below one, each with whether it stands under TYPE_CHECKING."""
+    """Yield all nodes below one, each with True if it is under TYPE_CHECKING."""
     for child in ast.iter_child_nodes(node):
         under = is_for_types or (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test))
         yield child, under
@@ -79,7 +80,7 @@ def statements(node: ast.AST, *, is_for_types: bool = False) -> Iterator[tuple[a
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool]]:
-    """Yield what of ours a module imports, each with whether that is for types only."""
+    """Yield the product's modules that a module imports, each with True if it is for types only."""
     modules = all_modules()
     for entry, is_for_types in statements(ast.parse(path.read_text())):
         if isinstance(entry, ast.Import):
@@ -101,7 +102,7 @@ def graph() -> Mapping[str, frozenset[str]]:
 
 
 def reached_from(module: str) -> set[str]:
-    """Return all modules that one needs, near and far; itself among them if it is in a circle."""
+    """Return all modules that one imports, directly or through others; itself too if it is in a circle."""
     found: set[str] = set()
     waiting = list(graph()[module])
     while waiting:
@@ -112,11 +113,11 @@ def reached_from(module: str) -> set[str]:
     return found
 
 
-def test_no_module_imports_itself_by_way_of_others() -> None:
+def test_no_module_imports_itself_through_others() -> None:
     assert {module for module in graph() if module in reached_from(module)} == set()
 
 
-def test_only_what_is_loaded_late_is_imported_for_types_only() -> None:
+def test_only_modules_that_are_loaded_late_are_imported_for_types_only() -> None:
     found = {
         module: {name for name, is_for_types in imports(path) if is_for_types}
         for module, path in all_modules().items()

@@ -1,4 +1,4 @@
-"""What clients can have logged once a request is bounded: it goes through `ClientLines`, or stands here."""
+"""Lines that a client could cause with each request are bounded: by `ClientLines`, or as listed here."""
 
 import ast
 from collections.abc import Iterator
@@ -20,36 +20,36 @@ FOLDERS: Final = (
 LEVELS: Final = {"info", "warning", "error", "critical", "exception", "log"}
 LOGGERS: Final = {"log", "logger", "logging"}
 
-# A function of a module that logs by itself, and the bound that it has.
+# Each function that logs without `ClientLines`, and the event that bounds its lines.
 BOUNDED: Final = {
     "client_metrics/subscriptions.py:update": "a change of settings",
-    "client_metrics/subscriptions.py:_expression": "an expression is remembered, also if it is none",
+    "client_metrics/subscriptions.py:_expression": "an expression is cached, also an invalid one",
     "coordinators/coordinator_runtime.py:_load_one": "a load of a partition",
-    "coordinators/coordinator_shard.py:_decide": "a bug, after which the partition is loaded again",
-    "coordinators/coordinator_shard.py:_drop": "a failure of the log, after which it is loaded again",
+    "coordinators/coordinator_shard.py:_decide": "a bug, after which the partition is reloaded",
+    "coordinators/coordinator_shard.py:_drop": "a failure of the log, after which it is reloaded",
     "coordinators/group_shard.py:_bring_back": "each line costs MAX_REGEX_CPU_S of a thread",
-    "coordinators/marker_sender.py:_coordinator_is_fenced": "an administrator has marked by hand",
+    "coordinators/marker_sender.py:_coordinator_is_fenced": "WriteTxnMarkers of an administrator",
     "coordinators/marker_sender.py:_failed": "the first failure of a leader",
-    "coordinators/marker_sender.py:_settle": "once for a transaction",
+    "coordinators/marker_sender.py:_settle": "one for each transaction",
     "coordinators/shard_loader.py:log_left_out": "a load of a partition",
     "coordinators/share_state_shard.py:_prune": "a round of pruning",
-    "kafka_api/config_resources.py:_alter_loggers": "a change that asks for ALTER_CONFIGS",
+    "kafka_api/config_resources.py:_alter_loggers": "a change that needs ALTER_CONFIGS",
     "net/client_lines.py:tell": "itself",
     "net/client_lines.py:_tell_counts": "itself",
     "rest_api/probe_server.py:start": "a start",
     "rest_api/probe_server.py:_run": "the end of the probes",
-    "rest_api/record_service.py:_send": "a bug, after which another producer begins",
+    "rest_api/record_service.py:_send": "a bug, after which another producer starts",
     "rest_api/server_thread.py:bind": "a start",
     "rest_api/server_thread.py:_run": "the end of the REST API",
-    "rest_api/v2_instances.py:_keep": "a bug, after which the consumer is gone",
-    "security/jwks_fetcher.py:fetch": "a problem that is another one than before",
-    "security/security_reload.py:_say_problems": "a problem that is another one than before",
-    "security/security_reload.py:_refuse": "a problem that is another one than before",
+    "rest_api/v2_instances.py:_keep": "a bug, which ends the consumer",
+    "security/jwks_fetcher.py:fetch": "a problem that differs from the last",
+    "security/security_reload.py:_say_problems": "a problem that differs from the last",
+    "security/security_reload.py:_refuse": "a problem that differs from the last",
     "security/security_reload.py:look": "a file that has changed",
-    "security/token_verifiers.py:_begin": "a change of settings, or another problem than before",
-    "security/trust_file.py:look": "a file that has changed, or a problem that is another one than before",
+    "security/token_verifiers.py:_begin": "a change of settings, or a problem that differs from the last",
+    "security/trust_file.py:look": "a file that has changed, or a problem that differs from the last",
     "security/sasl/failed_logins.py:_note": "one a minute for each address that fails a hundred times",
-    "share/dead_letter_queue.py:_persist": "an attempt, each after a longer pause",
+    "share/dead_letter_queue.py:_persist": "an attempt, with growing pauses between",
     "share/dead_letter_queue.py:_read_piece": "a failure of the disk",
     "share/repeated_line.py:tell": "one a minute of each kind, or for each share-partition",
     "share/share_group_settings.py:__call__": "one a minute for all groups",
@@ -57,7 +57,7 @@ BOUNDED: Final = {
 
 
 def logging_functions() -> Iterator[str]:
-    """Each function that writes lines to a logger by itself."""
+    """Yield each function that writes lines to a logger directly."""
     for folder in FOLDERS:
         for path in sorted((ROOT / "node" / folder).rglob("*.py")):
             name = path.relative_to(ROOT / "node").as_posix()
@@ -77,12 +77,12 @@ def _logs(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function without those of functions in it."""
+    """Yield the nodes of a function without those of nested functions."""
     for child in ast.iter_child_nodes(function):
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             yield child
             yield from _own_nodes(child)
 
 
-def test_whatever_is_logged_because_of_clients_is_bounded() -> None:
+def test_log_lines_that_clients_cause_are_bounded() -> None:
     assert sorted(set(logging_functions())) == sorted(BOUNDED)

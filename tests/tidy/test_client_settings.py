@@ -1,4 +1,4 @@
-"""The settings of clients in docs/clients.md are those with which the tests of these clients connect."""
+"""The settings of clients in docs/clients.md are the ones that the tests of these clients use."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ SECTION = re.compile(r"### Settings of each client\n(.*?)\n### ", re.DOTALL)
 
 
 def rows() -> list[tuple[str, str]]:
-    """Return each client of the tables, and the rest of its row."""
+    """Return each client of the tables, with the rest of its row."""
     section = SECTION.search((ROOT / "docs" / "clients.md").read_text())
     assert section is not None
     cells = re.findall(r"^\| ([^|]+?) \|(.*)\|$", section[1], re.MULTILINE)
@@ -35,7 +35,7 @@ def test_the_tables_have_a_row_of_each_client() -> None:
 
 
 @pytest.mark.parametrize(("client", "rest"), rows())
-def test_the_settings_of_a_client_are_those_that_are_tried(client: str, rest: str) -> None:
+def test_the_settings_of_a_client_are_the_tested_ones(client: str, rest: str) -> None:
     program = PROGRAMS[client].read_text() + (
         OF_BOTH_IN_GO.read_text() if "go" in PROGRAMS[client].parts else ""
     )

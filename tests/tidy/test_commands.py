@@ -1,4 +1,4 @@
-"""Every command answers people and programs, through one door."""
+"""Every command has output for people and for programs, written by one module."""
 
 import re
 from collections.abc import Iterator
@@ -10,19 +10,19 @@ from ottla.node.cli.app import app
 from tests.compat.servers import ROOT
 
 CLI: Final = ROOT / "node" / "cli"
-# Commands without `--output`, and why.
+# Commands without `--output`, and the reason.
 TELL_NOTHING: Final = {
     "start": "runs a node, whose log has --log-format",
     "cluster up": "runs nodes, whose logs have log.format",
-    "completion": "prints the script of a shell",
-    "log dump": "reads its options itself, --output json among them, and prints as kafka-dump-log does",
+    "completion": "prints a script for a shell",
+    "log dump": "parses its own options, with --output json, and prints as kafka-dump-log does",
 }
-# Modules that write JSON themselves: results of commands go through `answers`.
+# Modules that write JSON themselves; results of commands go through `answers`.
 WRITE_JSON: Final = {
-    "answers": "the door",
+    "answers": "results of commands",
     "log_output": "the log of a node",
     "profiles": "the file of profiles",
-    "record_text": "records, a line each",
+    "record_text": "records, one a line",
 }
 
 
@@ -41,7 +41,7 @@ def test_every_command_has_output_json() -> None:
     assert {name for name, options in commands.items() if "--output" not in options} == TELL_NOTHING.keys()
 
 
-def test_results_are_written_as_json_at_one_place() -> None:
+def test_one_module_writes_results_as_json() -> None:
     found = {
         path.stem for path in CLI.glob("*.py") if re.search(r"json\.dumps?\(|dump_json\(", path.read_text())
     }

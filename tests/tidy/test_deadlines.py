@@ -1,4 +1,4 @@
-"""No request of a command or of the REST API has a time of its own: each has what its deadline leaves."""
+"""No request of a command or of the REST API has a fixed timeout: each has the time left to its deadline."""
 
 import ast
 from collections.abc import Iterator
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from tests.tidy.test_layers import ROOT
 
 FOLDERS = ("node/client", "node/cli", "node/rest_api")
-# A join is answered when the others of the group have joined, too: that is their time, beside ours.
+# JoinGroup is answered once the other members have joined, too, so it gets their time besides ours.
 OF_OTHERS = {("node/client/group_member.py", "patience_s")}
 
 
 def times_of_requests() -> Iterator[tuple[str, str]]:
-    """The module of each request over the Kafka protocol, and how long it may take."""
+    """Yield the module and the timeout argument of each request over the Kafka protocol."""
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).glob("*.py")):
             for call in ast.walk(ast.parse(path.read_text())):
@@ -22,7 +22,7 @@ def times_of_requests() -> Iterator[tuple[str, str]]:
                     yield str(path.relative_to(ROOT)), given.get("timeout_s", "the default")
 
 
-def test_a_request_takes_no_longer_than_its_deadline_leaves() -> None:
+def test_a_request_has_the_time_left_to_its_deadline() -> None:
     found = set(times_of_requests())
     own = {one for one in found if not one[1].endswith(".remaining_s")}
 

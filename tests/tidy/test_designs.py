@@ -1,4 +1,4 @@
-"""The design pages: each number stands once, under its subject, and a number that is cited stands."""
+"""The design pages: each number is defined once, under its subject, and cited numbers are defined."""
 
 import os
 import re
@@ -16,7 +16,7 @@ sys.path.append(str(ROOT / "scripts"))
 from documentation.design_numbers import CITATION, DECISION, DESIGNS, NAMED_DESIGN, numbers_as_links
 
 PAGES = {name: ROOT / name / "DESIGN.md" for name in DESIGNS}
-MAX_BYTES = 28_000  # what a person reads in half an hour; beyond it, say things shorter
+MAX_BYTES = 28_000  # read in half an hour; shorten the text beyond that
 ONE_SERIES = ("node", "node/coordinators", "node/rest_api")
 SUPERSEDED = "## Superseded decisions"
 ROW = re.compile(r"^\| ([DP]\d+)\b[^|]*\|(.*)\|$", re.M)
@@ -29,7 +29,7 @@ def standing(page: str) -> list[str]:
 
 
 def superseded(page: str) -> dict[str, str]:
-    """Return the numbers that do not stand any more, with what the table says of each."""
+    """Return the superseded numbers, with their text in the table."""
     return dict(ROW.findall(PAGES[page].read_text().partition(SUPERSEDED)[2]))
 
 
@@ -41,7 +41,7 @@ def headings(text: str) -> list[str]:
 def citations(path: str, text: str) -> list[tuple[str, str]]:
     """Return each number that a file cites, with the page that it belongs to.
 
-    That page is named before the number, or earlier in the file, or is that of the file's own package.
+    The page is named before the number, or earlier in the file, or is that of the file's own package.
     """
     found = []
     for match in CITATION.finditer(text):
@@ -57,14 +57,14 @@ def citations(path: str, text: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_number_stands_once_or_is_superseded_by_one_that_stands(page: str) -> None:
+def test_a_number_is_defined_once_or_superseded_by_a_defined_one(page: str) -> None:
     stand, gone = standing(page), superseded(page)
 
     assert [number for number, times in Counter(stand).items() if times > 1] == []
     assert sorted(set(stand) & set(gone)) == []
     for number, by in gone.items():
         replaced_by = citations(f"{page}/DESIGN.md", by)
-        assert replaced_by or "no decision" in by, f"{number} does not say by what it was superseded"
+        assert replaced_by or "no decision" in by, f"{number} does not name the decision that superseded it"
         assert all(other in standing(owner) for owner, other in replaced_by), number
 
 
@@ -83,7 +83,7 @@ def files() -> Iterator[Path]:
         )
 
 
-def test_whoever_cites_a_decision_finds_it() -> None:
+def test_cited_decisions_exist() -> None:
     known = {page: set(standing(page)) for page in PAGES}
 
     cited = [
@@ -97,7 +97,7 @@ def test_whoever_cites_a_decision_finds_it() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_is_arranged_by_subjects_that_links_can_name(page: str) -> None:
+def test_a_page_has_subjects_that_links_can_name(page: str) -> None:
     text = PAGES[page].read_text()
     titles = headings(text)
 

@@ -1,4 +1,4 @@
-"""The documents against the code: commands, scripts and settings that are written down exist."""
+"""Commands, scripts and settings in the documents exist, and all that exist are in the documents."""
 
 import os
 import re
@@ -31,11 +31,11 @@ TOOLS = {
     "kafka-reference",
     "messages",
     "same-code",
-}  # they have options enough to say more
+}  # these have enough options to need more
 
 
 def commands_in(path: Path) -> list[list[str]]:
-    """Every `ottla ...` command of a document, as words."""
+    """Return every `ottla ...` command of a document, as words."""
     text = path.read_text()
     blocks = re.findall(r"```sh\n(.*?)```", text, flags=re.S)
     lines = [line for block in blocks for line in block.replace("\\\n", "").splitlines()]
@@ -46,7 +46,7 @@ def commands_in(path: Path) -> list[list[str]]:
 
 
 def find(words: list[str]) -> tuple[object, list[str]]:
-    """The command that these words call, and the words after its name."""
+    """Return the command that these words call, and the words after its name."""
     command = typer.main.get_command(app)
     rest = list(words)
     while rest and isinstance(command, TyperGroup) and not rest[0].startswith("-"):
@@ -69,7 +69,7 @@ def test_commands_in_the_documents_exist(path: Path) -> None:
                 assert word.partition("=")[0] in options | {"--help"}, f"{path.name}: {words}"
 
 
-def test_the_documents_show_every_face() -> None:
+def test_the_documents_show_every_interface() -> None:
     groups = {"topic", "log", "cluster", "quorum", "broker", "group", "txn", "pipeline"}
     commands = [words for page in pages() for words in commands_in(page)]
     shown = {" ".join(words[:2]) if words[0] in groups else words[0] for words in commands}
@@ -128,7 +128,7 @@ def test_the_settings_of_a_host_of_many_cores_start_its_nodes() -> None:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_every_script_says_in_few_lines_what_it_does(script: Path) -> None:
+def test_every_script_says_in_a_few_lines_what_it_does(script: Path) -> None:
     done = subprocess.run([script, "--help"], capture_output=True, text=True, timeout=60, check=False)
 
     assert done.returncode == 0, done.stderr
@@ -152,7 +152,7 @@ def test_every_script_is_in_the_documents() -> None:
     assert missing in ([], ["setup"]), "scripts/setup is called by the others"
 
 
-def test_every_command_and_option_has_words() -> None:
+def test_every_command_and_option_has_a_description() -> None:
     def check(command: object, name: str) -> None:
         assert getattr(command, "help", None), f"{name} has no help"
         if isinstance(command, TyperGroup):
@@ -168,7 +168,7 @@ def test_every_setting_is_documented() -> None:
     assert undocumented == []
 
 
-def test_files_name_the_version_that_this_is() -> None:
+def test_files_name_the_current_version() -> None:
     files = [*DOCUMENTS, *(ROOT / "packaging").rglob("*.yaml"), *(ROOT / "k8s").glob("*Dockerfile")]
     named = {
         (str(path.relative_to(ROOT)), found)

@@ -1,7 +1,7 @@
-"""Each handler's module is of its API: the messages that it takes and answers, its versions.
+"""The module of each handler has the request, the response and the versions of its API.
 
-mypy holds what a handler returns against what it promises. That it promises what its API answers is tested
-here, since the dispatcher finds a handler by the name of its module.
+mypy checks a handler against its annotations. These tests check the annotations against the API, because the
+dispatcher finds a handler by the name of its module.
 """
 
 import typing
@@ -29,13 +29,13 @@ def test_a_handler_takes_and_answers_the_messages_of_its_api(api: ApiKey | PeerA
 
 
 @pytest.mark.parametrize("api", ALL, ids=lambda api: api.api_name)
-def test_what_is_served_before_clients_are_takes_what_is_there_then(api: ApiKey | PeerApi) -> None:
+def test_handlers_that_serve_early_take_only_the_services_that_exist_then(api: ApiKey | PeerApi) -> None:
     taken = handler_module(api).handle.__annotations__["services"]
 
     assert taken is (QuorumServices if describe(api).is_served_early else Services)
 
 
-def test_the_versions_that_are_told_are_those_that_the_modules_have() -> None:
+def test_the_advertised_versions_are_those_of_the_modules() -> None:
     stable = {api: describe(api).versions for api in ALL}
     of_all = {
         api: (described.versions[0], described.unstable_version or described.versions[1])
@@ -48,7 +48,7 @@ def test_the_versions_that_are_told_are_those_that_the_modules_have() -> None:
 
 
 def _messages(annotation: object) -> set[type]:
-    """The classes of messages that a type is made of."""
+    """Return the classes of messages in an annotation."""
     parts = typing.get_args(annotation)
     if parts:
         return set().union(*(_messages(part) for part in parts))

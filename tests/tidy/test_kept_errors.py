@@ -1,7 +1,7 @@
-"""An error that is caught and kept as an answer is kept without its frames.
+"""An error that is caught and kept in a response is kept without its frames.
 
-They hold the request, and the answers to it, which hold the error: a cycle for each of 30,000 refusals, and
-the collection of garbage that found them took 300 ms of the event loop.
+The frames refer to the request and to its responses, which refer to the error: 30,000 rejections made as many
+reference cycles, and their garbage collection took 300 ms of the event loop.
 """
 
 import ast
@@ -20,7 +20,7 @@ ON_THE_LOOP: Final = (
     "logstore",
     "metadata_raft",
 )
-# One for the life of a thread, and one for that of a connection.
+# Each keeps one error, until its thread or its connection ends.
 MAY_KEEP_FRAMES: Final = {"metadata_raft/raft_thread.py", "metadata_raft/raft_link.py"}
 
 
@@ -36,7 +36,7 @@ def test_no_caught_error_is_kept_with_its_frames() -> None:
     assert found == []
 
 
-def test_errors_that_are_kept_are_found() -> None:
+def test_kept_errors_are_found() -> None:
     source = """
 try:
     ask()
@@ -54,7 +54,7 @@ def test_a_kept_error_has_no_frames() -> None:
         try:
             raise ValueError
         except ValueError:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR)  # noqa: B904 - its context is what is looked at
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)  # noqa: B904 - the test is about the context
     except KafkaError as error:
         answer = kept(error)
 
@@ -62,7 +62,7 @@ def test_a_kept_error_has_no_frames() -> None:
 
 
 def _kept_errors(module: ast.Module) -> Iterator[int]:
-    """Yield the lines in which the name of an `except` is returned, stored, or put into a list."""
+    """Yield the lines that return, store or append the name of an `except`."""
     for handler in ast.walk(module):
         if not isinstance(handler, ast.ExceptHandler) or handler.name is None:
             continue

@@ -1,7 +1,7 @@
-"""What is loaded late is not there before it is asked for: libraries of a node, modules of ours.
+"""Libraries and modules that are loaded late are not imported before they are needed.
 
-A node loads what only some settings need when these ask for it: memory that most nodes keep free. The command
-line starts sooner without what most commands do not need.
+A node loads libraries that only some settings need when they are set, which saves memory on most nodes. The
+command line starts sooner without modules that most commands do not need.
 """
 
 import subprocess
@@ -11,18 +11,18 @@ import pytest
 
 from tests.tidy.test_circles import LOADED_LATE
 
-# MB of memory that each takes, with what it imports itself.
+# The MB of memory of each, with its own imports.
 LATE = {
     "aiohttp": 14,  # the REST API, in its thread
     "cryptography": 8,  # certificates
     "jwt": 1,  # OAUTHBEARER
-    "re2": 5,  # subscriptions by an expression
+    "re2": 5,  # subscriptions by a regular expression
     "yaml": 1,
 }
 
 
 def loaded_by(*modules: str) -> set[str]:
-    """Return what is loaded after a new process has imported these."""
+    """Return the modules that a new process has loaded after importing these."""
     code = f"import sys, {', '.join(modules)}; print(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     return set(ended.stdout.split())
@@ -35,7 +35,7 @@ def test_a_node_without_the_settings_that_need_a_library_does_not_load_it() -> N
 
 
 @pytest.mark.parametrize("module", LOADED_LATE)
-def test_what_a_module_names_for_its_types_alone_is_not_loaded_with_it(module: str) -> None:
+def test_imports_for_types_only_are_not_loaded(module: str) -> None:
     loaded = loaded_by(module)
 
     assert module in loaded

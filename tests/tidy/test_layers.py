@@ -1,4 +1,4 @@
-"""The layers of ARCHITECTURE.md, held by machine: packages point down, modules follow their package's map."""
+"""Checks the layers of ARCHITECTURE.md: imports point down, and modules follow the map of their package."""
 
 import ast
 import re
@@ -18,9 +18,9 @@ MAY_IMPORT = {
     "src/ottla": {"node", "pipeline"},
     "src/pyspark_ottla": {"pipeline"},
 }
-# The folders of packages, which are `ottla.<folder>` to who imports them.
+# The folders of packages, which are imported as `ottla.<folder>`.
 FOLDERS = frozenset(package for package in MAY_IMPORT if "/" not in package)
-# The pipeline is a client of any Kafka: it has the words of the protocol, and nothing of the server.
+# The pipeline is a client of any Kafka: it may use the protocol, and nothing of the server.
 PIPELINE_MAY_HAVE = (
     "logstore.compression",
     "logstore.record",
@@ -28,10 +28,10 @@ PIPELINE_MAY_HAVE = (
     "logstore.record_walk",
     "logstore.words",
     "node.secure_client",
-    "node.settings.properties_file",  # of the settings of a node it knows the notation alone
+    "node.settings.properties_file",  # only the notation of settings files
     "node.wire",
 )
-# The modules that may touch the world: files, sockets, clocks, threads, the process.
+# The modules that may use files, sockets, clocks, threads and the process.
 DOORS = {
     "logstore/dirty_pages.py",
     "logstore/disk.py",
@@ -49,14 +49,14 @@ DOORS = {
     "metadata_raft/raft_thread.py",
     "metadata_raft/raft_wire.py",
     "node/clock.py",
-    "node/handing_over.py",  # names the tasks of the loop
+    "node/handing_over.py",  # names tasks of the event loop
     "node/memory/memory_limit.py",
     "node/settings/config.py",
     "node/broker.py",
     "node/node_state.py",  # the clock of the loop
     "node/embedded/cluster.py",
     "node/embedded/network.py",
-    "node/embedded/secured_access.py",  # a thread in which the administrator asks
+    "node/embedded/secured_access.py",  # a thread for requests of the administrator
     "node/node_facts.py",
     "node/audit/audit_file.py",
     "node/audit/audit_log.py",  # its thread
@@ -68,13 +68,13 @@ DOORS = {
     "node/replica/isr_updates.py",
     "node/replica/replica_manager.py",
     "node/replica/replication.py",
-    "node/share/initial_offset.py",  # waits for a new leader to know its end
+    "node/share/initial_offset.py",  # waits until a new leader knows its log end offset
     "node/share/dead_letter_queue.py",
     "node/share/letter_lanes.py",
-    "node/share/letter_lines.py",  # waits for turns
+    "node/share/letter_lines.py",  # waits for its turns
     "node/share/delayed_share_fetches.py",
     "node/share/share_partition_manager.py",
-    "node/share/share_views.py",  # asks other nodes
+    "node/share/share_views.py",  # sends requests to other nodes
     "node/metrics/collector.py",
     "node/metrics/exposition.py",
     "node/metrics/loop_watch.py",
@@ -85,34 +85,34 @@ DOORS = {
     "node/doctor/try_endpoint.py",
     "node/rest_api/client_pool.py",
     "node/rest_api/connections.py",  # deadlines
-    "node/rest_api/findings.py",  # one looks at a time
+    "node/rest_api/findings.py",  # one search at a time
     "node/rest_api/fair_slots.py",  # waits for turns
-    "node/rest_api/standing_logins.py",  # looks at logins now and then
-    "node/rest_api/loop_turns.py",  # gives out turns on the loop
+    "node/rest_api/standing_logins.py",  # checks logins periodically
+    "node/rest_api/loop_turns.py",  # schedules turns of the loop
     "node/rest_api/http_answer.py",  # deadlines
     "node/rest_api/http_request.py",  # deadlines
     "node/rest_api/http_server.py",
-    "node/rest_api/read_records.py",  # pages end in time, tails have a heartbeat
-    "node/rest_api/own_names.py",  # asks the resolver, in a thread
+    "node/rest_api/read_records.py",  # pages have a deadline, live tails a heartbeat
+    "node/rest_api/own_names.py",  # resolves names in a thread
     "node/rest_api/own_process.py",  # the clocks
     "node/rest_api/record_stream.py",  # reads and writes at the same time
-    "node/rest_api/route.py",  # the event that ends long answers
+    "node/rest_api/route.py",  # the event that ends long responses
     "node/rest_api/server_thread.py",
     "node/rest_api/tls_door.py",
     "node/rest_api/authentication.py",
     "node/rest_api/record_service.py",
     "node/rest_api/v2_instances.py",  # keeps memberships
-    "node/rest_api/users.py",  # makes keys of passwords in a thread
+    "node/rest_api/users.py",  # hashes passwords in a thread
     "node/rest_api/probe_server.py",
     "pipeline/client/connection.py",
     "pipeline/client/dialling.py",
     "pipeline/client/connections.py",
     "pipeline/client/retries.py",
-    "pipeline/connect/table_reader.py",  # the clock says when a table was read whole
+    "pipeline/connect/table_reader.py",  # the time of the last complete read of a table
     "pipeline/lake/directory.py",
-    "pipeline/mirror/mirror_rounds.py",  # a thread for what follows while no row comes
-    "pipeline/jobs/runner.py",  # waits for what happens, in threads
-    "pipeline/jobs/status_files.py",  # files beside their final names
+    "pipeline/mirror/mirror_rounds.py",  # a thread that works while no row arrives
+    "pipeline/jobs/runner.py",  # waits for events in threads
+    "pipeline/jobs/status_files.py",  # writes temporary files and renames them
     "pipeline/jobs/stop_signals.py",
 }
 DOOR_FOLDERS = (
@@ -147,13 +147,13 @@ OF_THE_WORLD = {
 }
 
 
-# Packages with a map; a package within one is a line of it, and has its own.
+# Packages with a map; a package within one is a line of that map, and has a map of its own.
 PIPELINE_FOLDERS = tuple(
     sorted(str(path.parent.relative_to(ROOT)) for path in (ROOT / "pipeline").glob("*/__init__.py"))
 )
-# One module for each API, by its name, in the midst of a map: see `places_in_kafka_api`.
+# It has one module for each API, which form one level of its map: see `places_in_kafka_api`.
 APIS = "node/kafka_api"
-# One module for the shape of each API, by its name, and none of them knows another but for what they share.
+# It has one module for the messages of each API; none imports another, except for shared parts.
 WITHOUT_MAP = ("node/wire/messages",)
 NODE_FOLDERS = tuple(
     sorted(
@@ -162,7 +162,7 @@ NODE_FOLDERS = tuple(
         if (folder := str(path.parent.relative_to(ROOT))) not in (APIS, *WITHOUT_MAP)
     )
 )
-# Their modules stand in layers, which their maps have as headings.
+# Packages whose maps group their modules in layers with headings.
 LAYERED_FOLDERS = tuple(
     sorted(
         folder
@@ -183,7 +183,7 @@ MAPS = (
     "pipeline",
     *PIPELINE_FOLDERS,
 )
-# What a package within a package may have of the one around it.
+# The modules that an inner package may import from the package around it.
 MAY_SHARE = {"groupcoord/transactions": {"coordinator_effects", "log_scan", "request_token", "topic_regex"}}
 
 
@@ -208,18 +208,18 @@ def imported(path: Path) -> frozenset[str]:
             assert entry.level == 0, f"{path}: imports are absolute"
             names |= {f"{entry.module}.{alias.name}" for alias in entry.names} | {entry.module or ""}
     bare = {name for name in names if name.split(".")[0] in FOLDERS}
-    assert not bare, f"{path} imports {sorted(bare)}, which are not found where Ottla is installed"
+    assert not bare, f"{path} imports {sorted(bare)}, which an installed Ottla does not have"
     return frozenset(name.removeprefix("ottla.") for name in names)
 
 
 def map_of(package: str) -> list[str]:
-    """The module names (dotted below the package) in the order of the map in the package's docstring."""
+    """Return the module names, dotted below the package, in the order of the map in its docstring."""
     text = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text())) or ""
     return re.findall(r"^([a-z0-9_.]+)(?:  +\S|$)", text, flags=re.M)
 
 
 def layers_of(package: str) -> list[tuple[str, str]]:
-    """Return the lines of a map that has layers, each as its layer and its module or folder."""
+    """Return the lines of a map with layers, as (layer, module or folder)."""
     text = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text())) or ""
     layer = ""
     lines = []
@@ -232,7 +232,7 @@ def layers_of(package: str) -> list[tuple[str, str]]:
 
 
 def places_in_groupcoord() -> dict[str, tuple[int, str]]:
-    """Return on which line of the map of `groupcoord` each module in a layer stands, and its folder."""
+    """Return the line of each layered module in the map of `groupcoord`, with the module's folder."""
     lines = layers_of("groupcoord")
     places = {f"groupcoord.{name}": (lines.index((layer, name)), "") for layer, name in lines}
     for folder in LAYERED_FOLDERS:
@@ -265,12 +265,12 @@ def test_a_module_imports_only_from_lines_above_its_own(folder: str) -> None:
             other = name.removeprefix(package).split(".")[0]
             if name.startswith(package) and other in order:
                 assert order.index(other) < order.index(module), (
-                    f"{module} imports {other}, which stands below it"
+                    f"{module} imports {other}, which is below it"
                 )
 
 
 @pytest.mark.parametrize("folder", sorted(MAY_SHARE))
-def test_a_package_within_a_package_shares_what_is_said(folder: str) -> None:
+def test_a_package_within_a_package_imports_only_the_allowed_modules_around_it(folder: str) -> None:
     package, _, inner = folder.partition("/")
     for path in modules(folder):
         shared = {name.split(".")[1] for name in imported(path) if name.startswith(package + ".")}
@@ -288,7 +288,7 @@ def test_the_layers_of_groupcoord_point_down_only() -> None:
         for name in imported(path) & places.keys():
             other_line, other_folder = places[name]
             is_neighbour = line == other_line and folder == other_folder
-            # The line of a folder itself is named by whoever imports one of its modules.
+            # An import of a module of a folder also names the folder.
             is_folder = (ROOT / name.replace(".", "/")).is_dir()
 
             assert other_line < line or is_neighbour or is_folder, (
@@ -297,7 +297,7 @@ def test_the_layers_of_groupcoord_point_down_only() -> None:
 
 
 @pytest.mark.parametrize("folder", LAYERED_FOLDERS)
-def test_a_folder_of_groupcoord_stands_in_each_layer_that_it_has(folder: str) -> None:
+def test_a_folder_of_groupcoord_is_in_each_of_its_layers(folder: str) -> None:
     name = folder.split("/")[1]
 
     assert {layer for layer, _ in layers_of(folder)} == {
@@ -306,7 +306,7 @@ def test_a_folder_of_groupcoord_stands_in_each_layer_that_it_has(folder: str) ->
 
 
 def places_in_kafka_api() -> dict[str, int]:
-    """Return how far down each module of `node/kafka_api` stands: words, then all APIs, then dispatch."""
+    """Return the level of each module of `node/kafka_api`: words, then all APIs as one, then dispatch."""
     text = ast.get_docstring(ast.parse((ROOT / APIS / "__init__.py").read_text())) or ""
     words, _, dispatch = (
         re.findall(r"^([a-z_]+)  +\S", part, re.M) for part in re.split(r"\n\n[A-Z]", text)[1:]
@@ -328,7 +328,7 @@ def test_the_layers_of_kafka_api_point_down_only() -> None:
         for name in imported(path):
             other = name.removeprefix("node.kafka_api.")
             if other in places and name != other:
-                are_apis = places[other] == places[module] == apis  # these share, but not in a circle
+                are_apis = places[other] == places[module] == apis  # may import each other, not in a circle
                 assert places[other] < places[module] or are_apis, f"{module} imports {other}"
 
 
@@ -340,21 +340,21 @@ def test_a_folder_imports_only_from_lines_above_its_own(folder: str) -> None:
         for name in imported(path):
             other = name.removeprefix(package + ".").split(".")[0]
             if name.startswith(package + ".") and other != own:
-                assert order.index(other) < order.index(own), f"{path} imports {name}, which stands below it"
+                assert order.index(other) < order.index(own), f"{path} imports {name}, which is below it"
 
 
-def test_words_know_nothing_of_the_log() -> None:
+def test_words_do_not_import_the_log() -> None:
     for path in modules("logstore/words"):
         ours = {name for name in imported(path) if name.split(".")[0] in FOLDERS}
 
         assert all(f"{name}.".startswith("logstore.words.") for name in ours), f"{path}: {sorted(ours)}"
 
 
-def test_the_pipeline_has_only_the_words_of_the_protocol() -> None:
+def test_the_pipeline_imports_only_the_protocol() -> None:
     for path in modules("pipeline"):
         for name in imported(path):
             if name.split(".")[0] in {"logstore", "node"}:
-                # `from logstore import schema` names the package first.
+                # `from logstore import schema` names the package, too.
                 may_have = any(name == one or name.startswith(one + ".") for one in PIPELINE_MAY_HAVE)
                 assert may_have or name in {"logstore", "node"}, f"{path} imports {name}"
 

@@ -1,4 +1,4 @@
-"""The manifests of k8s/: what each names is there, and they agree with one another and with the code."""
+"""The manifests of k8s/: all that they name exists, and they agree with one another and with the code."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def documents(path: Path) -> list[Document]:
 
 @pytest.fixture
 def spark_job() -> dict[str, Document]:
-    """The objects of the Spark job by their kinds."""
+    """Return the objects of the Spark job by their kinds."""
     return {document["kind"]: document for document in documents(ROOT / "k8s" / "spark-job.yaml")}
 
 
@@ -51,7 +51,7 @@ def properties(spark_job: dict[str, Document]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_every_object_has_its_kind_and_a_name_of_its_own(path: Path) -> None:
+def test_every_object_has_a_known_kind_and_a_unique_name(path: Path) -> None:
     found = documents(path)
 
     for document in found:
@@ -72,7 +72,7 @@ def test_the_account_that_submits_and_drives_has_the_role(spark_job: dict[str, D
     assert properties(spark_job)["spark.kubernetes.authenticate.driver.serviceAccountName"] == account
 
 
-def test_what_is_mounted_is_there(spark_job: dict[str, Document]) -> None:
+def test_mounted_volumes_exist(spark_job: dict[str, Document]) -> None:
     config = spark_job["ConfigMap"]
     driver = yaml.safe_load(config["data"]["driver.yaml"])
     executor = yaml.safe_load(config["data"]["executor.yaml"])
@@ -95,7 +95,7 @@ def test_what_is_mounted_is_there(spark_job: dict[str, Document]) -> None:
         assert told[f"{volume}.mount.path"] == yaml.safe_load(config["data"]["jobs.yaml"])["storage"]
 
 
-def test_the_program_and_its_words_are_those_of_the_package(spark_job: dict[str, Document]) -> None:
+def test_the_program_and_its_arguments_are_those_of_the_package(spark_job: dict[str, Document]) -> None:
     [container] = spark_job["Job"]["spec"]["template"]["spec"]["containers"]
     image = container["image"]
     [program] = [word for word in container["command"] if word.startswith("local://")]
@@ -106,26 +106,26 @@ def test_the_program_and_its_words_are_those_of_the_package(spark_job: dict[str,
     assert image == properties(spark_job)["spark.kubernetes.container.image"]
     assert f"-t {image} " in recipe
     assert python is not None and path.startswith(f"/usr/local/lib/python{python[1]}/site-packages/")
-    # As it is installed: nothing but `ottla` is put into site-packages.
+    # By its installed name, as only `ottla` is in site-packages.
     place, _, installed = path.partition("/site-packages/ottla/")
     assert place and (ROOT / installed).is_file() and (ROOT / "src" / "ottla" / installed).is_file()
     assert container["command"][-2:] == ["run", "/etc/ottla/jobs.yaml"]
 
 
-def test_spark_knows_each_setting(spark_job: dict[str, Document]) -> None:
+def test_spark_has_each_setting(spark_job: dict[str, Document]) -> None:
     jars = Path(pyspark.__file__).parent / "jars"
     [kubernetes] = jars.glob("spark-kubernetes_*.jar")
     with zipfile.ZipFile(kubernetes) as jar:
         known = jar.read("org/apache/spark/deploy/k8s/Config$.class")
 
     for name in properties(spark_job):
-        # Those of accounts are put together from parts there; the test of the submission has them.
+        # Settings of accounts are composed from parts there; the test of the submission checks them.
         if name.startswith("spark.kubernetes.") and ".authenticate." not in name:
             beginning = re.sub(r"(\.volumes\.).*", r"\1", name)
             assert beginning.encode() in known, name
 
 
-def test_the_job_file_is_right_and_asks_the_nodes_by_their_service(
+def test_the_job_file_is_valid_and_names_the_service_of_the_nodes(
     spark_job: dict[str, Document], tmp_path: Path
 ) -> None:
     path = tmp_path / "jobs.yaml"
@@ -137,11 +137,11 @@ def test_the_job_file_is_right_and_asks_the_nodes_by_their_service(
     servers = {one.options["kafka.bootstrap.servers"] for one in (*job.work.sources.values(), job.work.sink)}
     nodes = [f"ottla-{ordinal}.ottla.default.svc:9092" for ordinal in range(3)]
     assert servers == {",".join(nodes)}
-    # `<pod>.<headless service>`, as the README says of the nodes.
+    # `<pod>.<headless service>`, as the README describes the nodes.
     assert "headless service `ottla`" in (ROOT / "k8s" / "README.md").read_text().replace("\n", " ")
 
 
-def test_who_may_create_pods_has_a_namespace_without_secrets(spark_job: dict[str, Document]) -> None:
+def test_an_account_that_may_create_pods_sees_no_secrets(spark_job: dict[str, Document]) -> None:
     namespace = spark_job["Namespace"]["metadata"]["name"]
 
     assert namespace == properties(spark_job)["spark.kubernetes.namespace"] != "default"
@@ -156,9 +156,9 @@ def test_who_may_create_pods_has_a_namespace_without_secrets(spark_job: dict[str
 def test_jobs_reach_nothing_beyond_private_networks(spark_job: dict[str, Document]) -> None:
     rules = spark_job["NetworkPolicy"]["spec"]["egress"]
 
-    assert all(rule["to"] for rule in rules), "a rule without `to` is one for everywhere"
+    assert all(rule["to"] for rule in rules), "a rule without `to` allows every address"
     blocks = [ip_network(one["ipBlock"]["cidr"]) for rule in rules for one in rule["to"] if "ipBlock" in one]
-    shared = ip_network("100.64.0.0/10")  # RFC 6598, which some providers give to pods and services
+    shared = ip_network("100.64.0.0/10")  # RFC 6598, which some providers use for pods and services
     assert blocks and all(one.is_private or one == shared for one in blocks)
 
 
@@ -183,7 +183,7 @@ def test_pods_of_jobs_run_as_a_user_without_rights(spark_job: dict[str, Document
 
 
 def run_entrypoint(folder: Path, words: list[str], environment: dict[str, str]) -> list[str]:
-    """Return the command that the entrypoint runs, as a `tini` that prints its arguments was given it."""
+    """Return the command that the entrypoint runs, printed by a fake `tini`."""
     tini = folder / "tini"
     tini.write_text('#!/bin/sh\nfor word do printf "%s\\n" "$word"; done\n')
     tini.chmod(0o755)
@@ -198,7 +198,7 @@ def run_entrypoint(folder: Path, words: list[str], environment: dict[str, str]) 
     return ended.stdout.splitlines()[2:]
 
 
-def test_the_entrypoint_starts_what_kubernetes_is_told_by_spark(tmp_path: Path) -> None:
+def test_the_entrypoint_starts_the_commands_that_spark_gives_kubernetes(tmp_path: Path) -> None:
     executor = {
         "SPARK_JAVA_OPT_0": "-Da=b c",
         "SPARK_JAVA_OPT_1": "-Xss4m",
@@ -235,7 +235,7 @@ def test_the_entrypoint_starts_what_kubernetes_is_told_by_spark(tmp_path: Path) 
     assert other == ["spark-submit", "--version"]
 
 
-def test_the_entrypoint_starts_a_class_that_spark_has_with_arguments_that_it_takes() -> None:
+def test_the_entrypoint_starts_an_existing_class_of_spark_with_valid_arguments() -> None:
     script = (ROOT / "k8s" / "spark-entrypoint.sh").read_text()
     [name] = re.findall(r"org\.apache\.spark\.scheduler\.\S+", script)
     jars = Path(pyspark.__file__).parent / "jars"

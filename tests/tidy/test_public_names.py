@@ -1,4 +1,4 @@
-"""The docstring of `ottla` names the public modules, and the documents import from no other."""
+"""The docstring of `ottla` names the public modules, and the documents import only from these."""
 
 import ast
 import importlib
@@ -10,7 +10,7 @@ import pytest
 from tests.tidy.test_layers import ROOT
 
 FACE = ROOT / "src" / "ottla"
-# Modules of the face that pytest and Python find by themselves.
+# Modules of the public package that pytest and Python find by themselves.
 FOUND_BY_OTHERS = {"__init__", "__main__", "pytest_plugin"}
 PUBLIC = sorted(path.stem for path in FACE.glob("*.py") if path.stem not in FOUND_BY_OTHERS)
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -23,7 +23,7 @@ def test_the_docstring_of_ottla_names_each_public_module() -> None:
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_a_public_module_exports_what_it_says_and_nothing_else(name: str) -> None:
+def test_a_public_module_exports_exactly_its_documented_names(name: str) -> None:
     module = importlib.import_module(f"ottla.{name}")
     imported = {
         alias.asname or alias.name

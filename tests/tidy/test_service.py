@@ -1,4 +1,4 @@
-"""packaging/ottla.service: systemd understands it, and it may do little."""
+"""packaging/ottla.service: systemd accepts it, and it has few rights."""
 
 import re
 import shutil
@@ -11,7 +11,7 @@ import pytest
 from tests.pages import ROOT
 
 UNIT = ROOT / "packaging" / "ottla.service"
-MAX_EXPOSURE = 20  # of systemd-analyze, in tenths: 2.0 of 10
+MAX_EXPOSURE = 20  # the exposure by systemd-analyze, in tenths: 2.0 of 10
 HARDENED = {
     "DynamicUser": "yes",
     "NoNewPrivileges": "yes",
@@ -25,7 +25,7 @@ HARDENED = {
 
 @pytest.fixture
 def unit(tmp_path: Path) -> Path:
-    """Return the unit with the program of this environment, since there is none at its place."""
+    """Return the unit with the program of this environment, as none is installed at the unit's path."""
     [program] = re.findall(r"^ExecStart=(\S+)", UNIT.read_text(), re.MULTILINE)
     copy = tmp_path / UNIT.name
     copy.write_text(UNIT.read_text().replace(program, str(Path(sys.executable).with_name("ottla"))))
@@ -44,13 +44,13 @@ def test_systemd_finds_nothing_wrong_with_it(unit: Path) -> None:
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_systemd_finds_little_that_an_intruder_could_do_by_it(unit: Path) -> None:
+def test_systemd_rates_the_exposure_as_low(unit: Path) -> None:
     done = analyze("security", "--offline=true", f"--threshold={MAX_EXPOSURE}", unit)
 
     assert done.returncode == 0, done.stdout[-200:]
 
 
-def test_it_stops_in_order_and_is_hardened() -> None:
+def test_the_unit_stops_in_order_and_is_hardened() -> None:
     settings = dict(re.findall(r"^(\w+)=(.*)$", UNIT.read_text(), re.MULTILINE))
 
     assert {name: settings[name] for name in HARDENED} == HARDENED

@@ -1,4 +1,4 @@
-"""What `tests/conftest.py` does with the fixtures of a session, in a small run of pytest beside this one."""
+"""`tests/conftest.py` ends session fixtures with their folder, tested in a small run of pytest."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ USES = "import pathlib\ndef test(server, broken_server): assert not pathlib.Path
 LATER = "import pathlib\ndef test(): assert pathlib.Path('ended').exists()"
 
 
-def test_all_that_a_folder_shares_ends_when_it_is_left_and_not_before(tmp_path: Path) -> None:
+def test_shared_fixtures_of_a_folder_end_when_it_is_left_and_not_before(tmp_path: Path) -> None:
     files = {
         "tests_there/conftest.py": CONFTEST,
         "tests_there/a/conftest.py": SHARED,

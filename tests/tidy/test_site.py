@@ -1,4 +1,4 @@
-"""The site of the documentation: it builds, its links lead somewhere, and it shows what the code has."""
+"""The site of the documentation builds without warnings, its links are valid, and it matches the code."""
 
 import json
 import re
@@ -26,14 +26,14 @@ from documentation.settings_page import settings_page
 from documentation.site_files import GENERATED, MOUNTED, site_links
 
 DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in MOUNTED)})
-# What a browser loads by itself; a link is followed only by its reader.
+# Resources that a browser loads by itself; readers follow links.
 LOADED = re.compile(r"""<(?:script|img|iframe|link|source)\b[^>]*?(?:src|href)="?([^" >]+)""")
 CSS_LOADED = re.compile(r"""(?:url\(|@import )["']?(https?:)?//""")
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site as `scripts/docs` builds it: a warning is a failure."""
+    """Build the site as `scripts/docs` does, where a warning is a failure."""
     pytest.importorskip("material", reason="the site is not built: pip install '.[docs]'")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
@@ -116,9 +116,7 @@ def test_the_references_name_every_setting_command_and_metric(site: Path) -> Non
         ),
     ],
 )
-def test_a_row_of_the_settings_has_type_default_when_it_can_be_changed_and_words(
-    table: str, row: str
-) -> None:
+def test_a_row_of_the_settings_has_type_default_scope_and_description(table: str, row: str) -> None:
     tables = {}
     for part in settings_page().split("\n## "):
         title, _, lines = part.partition("\n")
@@ -145,7 +143,7 @@ def test_links_lead_to_files_that_exist(document: Path) -> None:
 
 
 def _site_only() -> list[str]:
-    """Pages that lie elsewhere in the repository: other pages of the site may name their places in it."""
+    """Return the paths in the site of pages outside of docs, to which other pages may link."""
     return [place for place in MOUNTED.values() if "/" not in place]
 
 
@@ -179,7 +177,7 @@ def test_the_growth_of_a_cluster_is_drawn_from_its_series() -> None:
     assert drawn == balance_chart.chart(document), "run scripts/docs chart"
 
 
-def test_the_page_on_scale_has_a_column_a_size() -> None:
+def test_the_page_on_scale_has_a_column_for_each_size() -> None:
     document = {
         "machine": {"at": "today", "cpus": 2, "kernel": "6", "python": "3"},
         "rows": [
@@ -193,7 +191,7 @@ def test_the_page_on_scale_has_a_column_a_size() -> None:
     assert "| | 10 partitions | 200 partitions |\n" in page and "| image MB | 10 | 200 |\n" in page
 
 
-def test_a_ratio_of_which_less_is_better_is_turned_round() -> None:
+def test_a_ratio_is_inverted_if_less_is_better() -> None:
     row = {
         "workload": "memory after 1 GB",
         "figure": "MB RSS",
@@ -207,7 +205,7 @@ def test_a_ratio_of_which_less_is_better_is_turned_round() -> None:
     assert (bar.times, bar.worst, bar.best) == (4.0, 2.0, 5.0)
 
 
-def test_links_are_written_as_the_site_has_them() -> None:
+def test_links_are_rewritten_for_the_site() -> None:
     text = "[a](../k8s/README.md#x) [b](../pyproject.toml) [c](groups.md) [d](https://e.org)\n```sh\n[a](../k8s/README.md)\n```\n"
 
     written = site_links(text, "docs/topics.md", {"kubernetes.md", "groups.md"})

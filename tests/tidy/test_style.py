@@ -1,4 +1,4 @@
-"""The rules of STYLE.md that a machine can hold; the lists of exceptions only shrink."""
+"""The rules of STYLE.md that a machine can check; the lists of exceptions only shrink."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("logstore", "metadata_raft", "groupcoord", "node", "pipeline")
 CORES = ("logstore", "metadata_raft", "groupcoord")
 
-# How often `Any` stands in a package, or in a folder of `node`: one more is a decision, and one less is kept.
+# The uses of `Any` in a package, or in a folder of `node`: one more needs a decision, fewer are recorded.
 ANY = {
     "groupcoord": 3,
     "logstore": 24,  # the notation of messages; libraries of codecs
@@ -21,14 +21,14 @@ ANY = {
     "node": 2,
     "node/cli": 23,  # JSON; Typer
     "node/client": 29,  # JSON
-    "node/coordinators": 22,  # answers and effects of any coordinator
+    "node/coordinators": 22,  # replies and effects of any coordinator
     "node/doctor": 2,
     "node/embedded": 20,  # the loop's own signatures; arguments of clients of any library
     "node/kafka_api": 36,  # messages of any API
     "node/metrics": 2,
     "node/net": 9,
     "node/process": 1,
-    "node/quota": 1,  # what coroutines are sent and yield
+    "node/quota": 1,  # values that coroutines receive and yield
     "node/replica": 8,
     "node/rest_api": 95,  # JSON
     "node/settings": 6,  # arguments by their names
@@ -38,28 +38,28 @@ ANY = {
     "node/work": 4,
     "pipeline": 72,  # YAML, databases, Spark
 }
-# Where an error ends that nobody foresaw, and why it may.
+# Modules that catch any exception, and what happens to it.
 ENDS_OF_ERRORS = {
-    "metadata_raft/quorum_raft.py": "told to the voter, which ends",
+    "metadata_raft/quorum_raft.py": "passed to the voter, which ends",
     "metadata_raft/raft_core.py": "ends the voter's thread",
-    "metadata_raft/raft_thread.py": "told to the node, in whose thread this is not",
-    "node/broker.py": "raised when all is closed",
-    "node/embedded/cluster.py": "told to the caller, in whose thread this is not",
-    "node/embedded/secured_access.py": "told to the caller, in whose thread this is not",
+    "metadata_raft/raft_thread.py": "passed to the node's thread",
+    "node/broker.py": "raised after all is closed",
+    "node/embedded/cluster.py": "passed to the caller's thread",
+    "node/embedded/secured_access.py": "passed to the caller's thread",
     "node/kafka_api/sasl_gate.py": "a login fails",
     "node/security/jwks_fetcher.py": "a fetch fails",
-    "node/node_facts.py": "raised where the question was asked",
-    "node/rest_api/authentication.py": "raised where it is waited for, by which a login fails",
+    "node/node_facts.py": "raised in the caller",
+    "node/rest_api/authentication.py": "raised in the waiting login, which fails",
     "node/rest_api/http_server.py": "a request ends",
-    "node/rest_api/probe_server.py": "a thread ends, and the node goes on",
+    "node/rest_api/probe_server.py": "a thread ends, and the node keeps running",
     "node/rest_api/record_service.py": "a request ends",
     "node/rest_api/v2_instances.py": "a consumer ends",
-    "node/rest_api/server_thread.py": "a thread ends, and the node goes on",
-    "node/work/fair_pool.py": "raised where the work was given",
-    "pipeline/jobs/runner.py": "a user's function fails its own job",
+    "node/rest_api/server_thread.py": "a thread ends, and the node keeps running",
+    "node/work/fair_pool.py": "raised in the caller",
+    "pipeline/jobs/runner.py": "an error in a user's function fails its own job",
 }
 REQUESTS_END_IN = "node/net/"
-# Starts and holds the tasks of a node.
+# Starts the tasks of a node and keeps references to them.
 HOLDS_TASKS = "node/start/node_tasks.py"
 BASES = {
     "Exception",
@@ -74,7 +74,7 @@ BASES = {
     "NamedTuple",
     "TypedDict",
     "Generic",
-    # Of libraries, which demand a subclass.
+    # Classes of libraries that require a subclass.
     "asyncio.BufferedProtocol",
     "SSLProtocol",
     "asyncio.Protocol",
@@ -91,14 +91,14 @@ BASES = {
     "Transport",
     "yaml.SafeLoader",
 }
-# Readers and writers of Spark: it pickles them and asks for their classes, so they share by bases of ours.
+# Spark pickles readers and writers and needs their classes, so these share code by base classes of ours.
 SPARK = (
     "pipeline/spark/",
     "pipeline/connect/table_reader.py",
     "pipeline/jobs/query_events.py",
     "pipeline/streams/",
 )
-OURS = {"Versions"}  # a TypedDict that has another one's keys
+OURS = {"Versions"}  # a TypedDict that extends another
 
 
 @cache
@@ -127,10 +127,10 @@ def folder_of(path: str) -> str:
     return "/".join(parts[:2]) if parts[0] == "node" and len(parts) > 2 else parts[0]
 
 
-def test_any_stands_as_often_as_it_is_counted_here() -> None:
+def test_the_uses_of_any_are_as_counted_here() -> None:
     counts: Counter[str] = Counter()
     for path, tree in sources().items():
-        # What a coroutine is sent and yields is the loop's affair: `Coroutine[Any, Any, T]`.
+        # The event loop defines what a coroutine receives and yields: `Coroutine[Any, Any, T]`.
         of_coroutines = {
             id(part)
             for node in ast.walk(tree)
@@ -145,7 +145,7 @@ def test_any_stands_as_often_as_it_is_counted_here() -> None:
     assert {folder: count for folder, count in counts.items() if count} == ANY
 
 
-def test_an_error_that_nobody_foresaw_ends_where_a_request_a_thread_or_a_command_does() -> None:
+def test_only_listed_modules_catch_any_exception() -> None:
     ends = {
         path
         for path, node in found(ast.ExceptHandler)
@@ -157,7 +157,7 @@ def test_an_error_that_nobody_foresaw_ends_where_a_request_a_thread_or_a_command
     assert {path for path in ends if not path.startswith(REQUESTS_END_IN)} == set(ENDS_OF_ERRORS)
 
 
-def test_no_task_is_begun_outside_of_a_group() -> None:
+def test_no_task_is_started_outside_of_a_group() -> None:
     bare = [
         where(path, node)
         for path, node in found(ast.Call)
@@ -170,7 +170,7 @@ def test_no_task_is_begun_outside_of_a_group() -> None:
     assert bare == []
 
 
-def test_only_exceptions_enums_protocols_and_what_libraries_demand_are_subclassed() -> None:
+def test_only_exceptions_enums_protocols_and_required_library_classes_are_subclassed() -> None:
     wrong = []
     for path, node in found(ast.ClassDef):
         assert isinstance(node, ast.ClassDef)
@@ -192,7 +192,7 @@ def test_no_class_is_abstract() -> None:
 
 
 @pytest.mark.parametrize("core", CORES)
-def test_chance_is_handed_to_the_cores_and_nothing_is_pickled(core: str) -> None:
+def test_randomness_is_injected_into_the_cores_and_nothing_is_pickled(core: str) -> None:
     nodes = [node for path, tree in sources().items() if path.startswith(core) for node in ast.walk(tree)]
     imported = {
         name
@@ -206,14 +206,14 @@ def test_chance_is_handed_to_the_cores_and_nothing_is_pickled(core: str) -> None
     assert {name for name in called if name.startswith("random.")} <= {"random.Random"}
 
 
-def test_no_module_is_a_place_for_whatever_has_none() -> None:
+def test_no_module_is_a_collection_of_utilities() -> None:
     stems = {Path(path).stem for path in sources()} | {Path(path).parent.name for path in sources()}
 
     assert not stems & {"utils", "util", "helpers", "helper", "common", "misc"}
     assert [stem for stem in stems if re.search(r"_part\d*$", stem)] == []
 
 
-def test_settings_and_the_command_line_alone_read_the_environment() -> None:
+def test_only_settings_and_the_command_line_read_the_environment() -> None:
     readers = {
         path
         for path, node in found(ast.Attribute)
@@ -222,19 +222,19 @@ def test_settings_and_the_command_line_alone_read_the_environment() -> None:
 
     assert {path for path in readers if path.startswith(("node/", *CORES))} == {
         "node/settings/config.py",
-        "node/cli/profiles.py",  # `$XDG_CONFIG_HOME`, where they are
-        "node/cli/record_worker.py",  # hands it on to the command that it starts
-        "node/cli/shell_completion.py",  # `$SHELL`, no setting
+        "node/cli/profiles.py",  # `$XDG_CONFIG_HOME`, the folder of profiles
+        "node/cli/record_worker.py",  # passes it to the command that it starts
+        "node/cli/shell_completion.py",  # `$SHELL`, which is no setting
     }
 
 
-# What makes a node hands parts on finished: it sets nothing of theirs, but for the facts about the node.
+# Modules that build a node from finished parts; they set no attribute of a part, except facts about the node.
 MAKERS = ("node/broker.py", "node/start/", "node/process/")
 FACTS = re.compile(r"(self\.)?(base\.)?state\.\w+")  # of `NodeState`, which the broker writes
 
 
 def targets(node: ast.AST) -> Iterator[ast.expr]:
-    """Yield what a statement assigns to."""
+    """Yield the targets of an assignment."""
     assigned: list[ast.expr] = []
     if isinstance(node, ast.Assign | ast.Delete):
         assigned = node.targets
@@ -251,7 +251,7 @@ def targets(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def set_from_outside(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield what sets an attribute of something else."""
+    """Yield the nodes that set an attribute of another object."""
     for node in ast.walk(tree):
         for target in targets(node):
             if isinstance(target, ast.Attribute):
@@ -262,7 +262,7 @@ def set_from_outside(tree: ast.AST) -> Iterator[ast.AST]:
             yield node
 
 
-def test_what_makes_a_node_sets_nothing_of_its_parts() -> None:
+def test_modules_that_build_a_node_set_no_attributes_of_its_parts() -> None:
     assert [
         f"{where(path, found)}: {ast.unparse(found)}"
         for path, tree in sources().items()
@@ -275,7 +275,7 @@ def test_what_makes_a_node_sets_nothing_of_its_parts() -> None:
     "line",
     ["part.limits = 1", "a, part.key = 1, 2", "part.count += 1", "self.part.x = 1", "setattr(part, n, 1)"],
 )
-def test_what_is_set_from_outside_is_found(line: str) -> None:
+def test_attributes_set_from_outside_are_found(line: str) -> None:
     assert list(set_from_outside(ast.parse(line)))
 
 
@@ -299,7 +299,7 @@ def test_a_table_of_moves_is_compared_with_one_of_the_tests() -> None:
     assert len(tables) > 8 and tables - imported == set()
 
 
-def test_few_files_lie_at_the_top_of_node_each_a_thing_of_its_name() -> None:
+def test_few_files_are_at_the_top_of_node() -> None:
     assert len([path for path in sources() if re.fullmatch(r"node/\w+\.py", path)]) <= 10
 
 
@@ -307,8 +307,8 @@ def folders(place: str) -> set[str]:
     return {path.parent.name for path in (ROOT / place).glob("*/*.py")}
 
 
-def test_the_tests_of_node_lie_in_its_rooms() -> None:
-    # A cluster within a test takes sockets and threads: tests/integration/test_embedded.py and others.
+def test_the_tests_of_node_are_in_folders_of_the_same_names() -> None:
+    # `embedded` needs sockets and threads; tests/integration/test_embedded.py and others test it.
     assert folders("tests/unit/node") == folders("node") - {"embedded"}
 
 
@@ -339,22 +339,22 @@ def looks(path: Path) -> Iterator[str]:
                 yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}: {name}"
 
 
-def test_tests_of_node_use_what_its_parts_show() -> None:
+def test_tests_of_node_use_no_private_names() -> None:
     assert [look for path in sorted((ROOT / "tests/unit/node").rglob("*.py")) for look in looks(path)] == []
 
 
-# Tests of other kinds that look into parts of the product, since what they prove is seen nowhere else.
+# Tests of other kinds that use private names of the product, because nothing public shows what they check.
 LOOKERS = {
     "tests/fuzz/rest_targets.py": "a connection without a socket",
     "tests/fuzz/state_targets.py": "each kind of message",
-    "tests/property/test_connection_walk.py": "nobody waits for memory at the end",
-    "tests/property/test_controller_model.py": "who is absent, as the controller counts it",
-    "tests/property/test_dead_letters_promise.py": "mutants: each step left out is found",
+    "tests/property/test_connection_walk.py": "no request waits for memory at the end",
+    "tests/property/test_controller_model.py": "the controller's view of absent brokers",
+    "tests/property/test_dead_letters_promise.py": "mutants that leave out a step",
     "tests/property/test_offset_log_scan.py": "all offsets at once",
 }
 
 
-def test_tests_by_chance_look_into_few_parts() -> None:
+def test_random_tests_use_private_names_in_few_places() -> None:
     found = {
         str(path.relative_to(ROOT))
         for kind in ("fuzz", "property")
@@ -366,7 +366,7 @@ def test_tests_by_chance_look_into_few_parts() -> None:
 
 
 @pytest.mark.parametrize("kind", ["unit/node", "fuzz", "property", "integration", "simulation"])
-def test_tests_imitate_parts_of_a_node_by_classes_with_names(kind: str) -> None:
+def test_tests_replace_parts_of_a_node_by_named_classes(kind: str) -> None:
     assert [
         path.name
         for path in sorted((ROOT / "tests" / kind).rglob("*.py"))
@@ -374,7 +374,7 @@ def test_tests_imitate_parts_of_a_node_by_classes_with_names(kind: str) -> None:
     ] == []
 
 
-# Where a thread or a process is waited for that tells nobody when it is done.
+# Tests that wait for a thread or a process which gives no signal when it is done.
 POLLS = {
     "tests/unit/node/audit/test_audit_log.py",  # lines that a thread writes
     "tests/unit/node/cli/test_record_worker.py",  # processes that end

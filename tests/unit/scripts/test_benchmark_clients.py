@@ -1,4 +1,4 @@
-"""How the clients of `scripts/bench` ask: a call that waits would measure itself."""
+"""The clients of `scripts/bench` never wait for records that will not come, as that would distort figures."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ RECORDS = 3 * clients.CONSUME_AT_ONCE + 7
 
 
 class EagerConsumer:
-    """Has the records, and waits where it is asked for more of them than there are."""
+    """A consumer that has some records, and waits when more are requested than it has."""
 
     left = RECORDS
 
@@ -34,7 +34,7 @@ class EagerConsumer:
     def close(self) -> None: ...
 
 
-def test_no_more_records_are_asked_for_than_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_requests_only_the_records_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "Consumer", EagerConsumer)
 
     done = clients.consume("localhost:1", "t", records=RECORDS, record_bytes=10, seconds=60)

@@ -1,4 +1,4 @@
-"""What `scripts/bench` makes of the turns of two servers."""
+"""The report of `scripts/bench`: medians and ratios of the turns of two servers."""
 
 import sys
 from pathlib import Path
@@ -18,18 +18,18 @@ def report(ottla: list[float], kafka: list[float]) -> Report:
     return made
 
 
-def test_a_ratio_is_that_of_turns_which_follow_each_other() -> None:
-    """The machine became three times as fast on the way; medians would say 200 / 90."""
+def test_a_ratio_is_of_neighbouring_turns() -> None:
+    """The machine became three times as fast during the run; a ratio of medians would be 200 / 90."""
     slow_then_fast = report([100, 200, 310, 300, 150], [50, 100, 150, 90, 75])
 
     assert slow_then_fast.ratios("small requests", "requests/s") == pytest.approx((2.0, 2.0, 2.07), abs=0.01)
 
 
-def test_of_one_turn_the_middle_half_is_that_turn() -> None:
+def test_the_middle_half_of_one_turn_is_that_turn() -> None:
     assert report([30], [20]).ratios("small requests", "requests/s") == (1.5, 1.5, 1.5)
 
 
-def test_a_turn_that_failed_takes_its_pair_along_and_no_other() -> None:
+def test_a_failed_turn_drops_only_its_own_pair() -> None:
     made = report([100], [50])
     made.add("small requests", "ottla", {})
     made.add("small requests", "kafka", {"requests/s": 1000})
@@ -40,15 +40,15 @@ def test_a_turn_that_failed_takes_its_pair_along_and_no_other() -> None:
     assert made.median("small requests", "kafka", "requests/s") == 150
 
 
-def test_without_a_rival_there_is_no_ratio() -> None:
+def test_there_is_no_ratio_without_figures_of_kafka() -> None:
     alone = report([100, 200], [])
 
     assert alone.ratios("small requests", "requests/s") is None
     assert [row["reached"] for row in alone.rows([])] == [None, None]
 
 
-def test_where_a_rival_once_had_none_there_is_no_ratio() -> None:
-    """It would be that of the other turns, and might say the opposite of the medians."""
+def test_there_is_no_ratio_if_a_figure_of_kafka_is_zero() -> None:
+    """A ratio of the other turns could contradict the medians."""
     made = Report()
     for ours, theirs in ((1.0, 0.0), (3.0, 2.0)):
         made.add("idle", "ottla", {"MB RSS more": ours})

@@ -1,4 +1,4 @@
-"""What the members of `scripts/bench shares` tell, and what is made of it."""
+"""The figures of `scripts/bench shares`, computed from the output of its members."""
 
 import sys
 from pathlib import Path
@@ -12,19 +12,19 @@ from benchmarks.shares import ONLY_OURS, WORKLOADS
 from benchmarks.workload import lower_is_better
 
 
-def test_the_rate_begins_with_the_first_records_and_counts_those_that_came_after_them() -> None:
+def test_the_rate_counts_records_after_the_first_ones() -> None:
     workers = Workers(counts=[(12.0, 300), (10.0, 500), (11.0, 100)])
 
     assert workers.total == 900
     assert workers.rate() == pytest.approx(200.0)
 
 
-def test_members_that_are_given_too_little_are_not_waited_for_for_ever() -> None:
+def test_waiting_for_records_has_a_limit() -> None:
     with pytest.raises(RuntimeError, match="only 5 of 6 records"):
         Workers(counts=[(1.0, 5)]).wait(6, 0.05)
 
 
-def test_what_apache_kafka_has_not_got_has_no_goal_beside_it() -> None:
+def test_workloads_that_apache_kafka_lacks_have_no_goals() -> None:
     assert [one.name for one in WORKLOADS if not one.goals] == [
         one.name for one in WORKLOADS if ONLY_OURS in one.name
     ]

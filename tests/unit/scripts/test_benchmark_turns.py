@@ -1,4 +1,4 @@
-"""How `scripts/bench` gives turns to servers, also to some that fail or die."""
+"""`scripts/bench` measures servers in turns, also if one of them fails or dies."""
 
 import io
 import os
@@ -22,7 +22,7 @@ PLAN = Plan(seconds=3.0, limit_bytes=0)
 
 @dataclass
 class Target:
-    """What stands for a server: it serves so many requests a second, or none."""
+    """A stand-in for a server with a rate of requests a second, or one that fails."""
 
     name: str
     requests_per_s: float = 100.0
@@ -46,7 +46,7 @@ def measured(tmp_path: Path, workload: Workload[Target], *targets: Target) -> tu
     return results, shown.getvalue()
 
 
-def test_each_run_is_cut_into_slices_and_servers_take_turns_to_be_first(tmp_path: Path) -> None:
+def test_each_run_is_cut_into_slices_and_the_servers_alternate(tmp_path: Path) -> None:
     order: list[str] = []
 
     def note(target: Target, plan: Plan) -> Figures:
@@ -59,7 +59,7 @@ def test_each_run_is_cut_into_slices_and_servers_take_turns_to_be_first(tmp_path
     assert [turn["s"] for turn in results.turns("w", "a")] == [1.0] * 6
 
 
-def test_a_server_that_fails_each_turn_is_said_to_have_failed(tmp_path: Path) -> None:
+def test_a_server_that_fails_each_turn_is_reported_as_failed(tmp_path: Path) -> None:
     workload = Workload(name="w", run=run)
     results, shown = measured(tmp_path, workload, Target("ottla"), Target("kafka", is_broken=True))
 
@@ -68,7 +68,7 @@ def test_a_server_that_fails_each_turn_is_said_to_have_failed(tmp_path: Path) ->
     assert [line.split()[1:3] for line in shown.splitlines()] == [["ottla", "100"], ["kafka", "failed"]]
 
 
-def test_a_server_that_was_not_made_ready_is_not_measured(tmp_path: Path) -> None:
+def test_a_server_whose_preparation_failed_is_not_measured(tmp_path: Path) -> None:
     cold = Workload(name="w", run=run, prepare=prepare)
     results, shown = measured(tmp_path, cold, Target("ottla"), Target("kafka", is_broken=True))
 
@@ -88,13 +88,13 @@ def as_server(process: subprocess.Popen[str], tmp_path: Path) -> servers.Server:
 
 
 def what_happens_to(process: subprocess.Popen[str]) -> int:
-    """Waits until it is stopped, goes on or ends."""
+    """Wait until the process is paused, resumed or ended; return its status."""
     change = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WCONTINUED | os.WEXITED | os.WNOWAIT)
     assert change is not None
     return change.si_code
 
 
-def test_who_waits_stands_still(rival: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_a_waiting_server_is_paused(rival: subprocess.Popen[str], tmp_path: Path) -> None:
     server = as_server(rival, tmp_path)
     try:
         with alone("ottla", {"ottla": Target("ottla"), "kafka": server}):
@@ -104,7 +104,7 @@ def test_who_waits_stands_still(rival: subprocess.Popen[str], tmp_path: Path) ->
         server.stop()
 
 
-def test_a_rival_that_is_dead_takes_no_turn_of_the_others(
+def test_a_dead_server_does_not_affect_the_turns_of_others(
     rival: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     server = as_server(rival, tmp_path)
@@ -114,6 +114,6 @@ def test_a_rival_that_is_dead_takes_no_turn_of_the_others(
         pass
 
 
-def test_nodes_of_a_cluster_are_missed_as_soon_as_by_default() -> None:
-    """They are never paused, and one that is killed is to be noticed."""
+def test_nodes_of_a_cluster_keep_the_default_session_timeout() -> None:
+    """Nodes of a cluster are never paused, and a killed one must be fenced as soon as by default."""
     assert not any("session.timeout" in override for override in clusters.CLUSTER_OVERRIDES)

@@ -1,4 +1,4 @@
-"""`scripts/same-code` tells a change of words from a change of code."""
+"""`scripts/same-code` distinguishes changes of docstrings and comments from changes of code."""
 
 import runpy
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_everything_else_is_code(old: str, new: str) -> None:
     assert code("offset.py", BEFORE) != code("offset.py", BEFORE.replace(old, new))
 
 
-def test_a_class_of_a_docstring_alone_is_the_same_with_other_words() -> None:
+def test_a_class_with_only_a_docstring_is_the_same_after_a_change_of_it() -> None:
     assert code("a.py", 'class A:\n    """Old."""\n') == code("a.py", "class A:\n    ...\n")
 
 
