@@ -1,4 +1,4 @@
-"""What the judge of groups finds in stories that break its rules."""
+"""The checks of a group's history find each break of the rules."""
 
 from typing import Any
 
@@ -8,7 +8,10 @@ from tests.compat.group_story import Story
 
 
 def story_of(*lines: tuple[int, str, str, Any]) -> Story:
-    """(at ms, member, event, partitions or the generation and values of partition t-0)."""
+    """Return a history made of lines (at ms, member, event, more).
+
+    `more` is the partitions, or for "polled" the generation and the values of partition t-0.
+    """
     story = Story()
     for at, member, event, more in lines:
         told: dict[str, Any] = {"at": at, "member": member, "event": event}

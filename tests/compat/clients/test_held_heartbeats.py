@@ -1,4 +1,6 @@
-"""Heartbeats that wait for news, of a real client and on the wire."""
+"""Heartbeats whose responses the coordinator holds back until something changes, with librdkafka and on the
+wire.
+"""
 
 import json
 import time
@@ -12,7 +14,7 @@ from tests.compat.wire_client import WireClient, only
 
 WAIT_S = 60.0
 JOIN_AGAIN = 27
-GROUP = 32  # a kind of resource that has configs
+GROUP = 32  # a type of resource that has configs
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def topic(bootstrap: str) -> str:
 
 
 class Member:
-    """A member of librdkafka, and what it says of its connection to the coordinator."""
+    """A member of librdkafka, and its own statistics about the connection to the coordinator."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, protocol: str) -> None:
         self.longest_ms, self.timeouts = 0.0, 0
@@ -53,7 +55,7 @@ class Member:
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_heartbeats_of_librdkafka_wait_and_none_is_missed(bootstrap: str, topic: str, protocol: str) -> None:
     group = f"group-{uuid4().hex[:8]}"
-    _set_interval_ms(bootstrap, group, 5_000)  # librdkafka's patience, which the tests' servers make short
+    _set_interval_ms(bootstrap, group, 5_000)  # librdkafka waits for that long; the servers' is shorter
     members = [Member(bootstrap, group, topic, protocol) for _ in range(2)]
 
     def poll_until(shares: list[int], *, waited_ms: float = 0) -> bool:
@@ -75,7 +77,7 @@ def test_heartbeats_of_librdkafka_wait_and_none_is_missed(bootstrap: str, topic:
     for member in members:
         member.consumer.close()
 
-    # A coordinator that lets them wait for too long has all of them time out.
+    # If the coordinator held responses for too long, all of them would time out.
     assert max(member.timeouts for member in (*members, gone)) <= 1
 
 
@@ -89,8 +91,9 @@ def _set_interval_ms(bootstrap: str, group: str, interval_ms: int) -> None:
 
 @pytest.mark.slow
 def test_a_named_clients_heartbeat_waits_until_another_member_joins(bootstrap: str) -> None:
-    """Sent before the other one joins, answered that it must join again; where it was answered in time, once
-    more.
+    """A heartbeat sent before the other member joins is answered that its member must join again.
+
+    If a heartbeat was answered in time, before the join, the test tries again with a new group.
     """
     group = f"group-{uuid4().hex[:8]}"
     for _ in range(5):
@@ -107,7 +110,7 @@ def _hears_of(group: str, member: WireClient, other: WireClient) -> int:
     who = {"group_id": group, "generation_id": joined.generation_id, "member_id": joined.member_id}
     mine = [{"member_id": joined.member_id, "assignment": b""}]
     assert member.call("sync_group", 2, **who, assignments=mine).error_code == 0
-    for _ in range(2):  # after which its pace is known
+    for _ in range(2):  # after these the coordinator knows how often it is sent
         assert member.call("heartbeat", 2, **who).error_code == 0
         time.sleep(1.5)
 

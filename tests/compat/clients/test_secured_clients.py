@@ -1,4 +1,4 @@
-"""Six client libraries at listeners with TLS and logins: protocols, mechanisms, and what may be wrong."""
+"""Six client libraries at listeners with TLS and logins: protocols, mechanisms, and each kind of fault."""
 
 from typing import Final
 
@@ -15,14 +15,14 @@ from tests.compat.clients.secured_node import (
 from tests.compat.clients.secured_programs import SOON_S, Program, assert_says
 
 pytestmark = pytest.mark.slow
-# What each library says of a login that was refused, and of a certificate that it does not trust.
+# The error of each library for a failed login, and for a certificate that it does not trust.
 SAYS: Final = {
     "confluent": ("_AUTHENTICATION.*Authentication failed", "certificate verify failed"),
     "java": ("SaslAuthenticationException: Authentication failed", "SslAuthenticationException"),
     "franz": ("SASL_AUTHENTICATION_FAILED", "x509: certificate"),
     "sarama": ("SASL Authentication failed", "x509: certificate"),
-    # It throws an answer away when the end of the connection comes in the same read; so on a busy machine it
-    # may have heard nothing else, of Kafka, too.
+    # It drops a response if the end of the connection is read together with it; so on a busy machine it may
+    # report only that the connection ended, with Kafka too.
     "kafka-python": ("SaslAuthenticationFailed|socket disconnected", "CERTIFICATE_VERIFY_FAILED"),
     "aiokafka": ("SaslAuthenticationFailed", "CERTIFICATE_VERIFY_FAILED"),
 }
