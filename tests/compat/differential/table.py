@@ -1,6 +1,6 @@
-"""The requests of the differential test: per API right ones, odd ones and hostile ones, for all versions.
+"""The requests of the differential test: valid, odd and hostile ones of each API, in all versions.
 
-They run in the order of the imports against both servers, so what one changes the next finds changed in both.
+They run against both servers in the order of the imports, so later requests find what earlier ones changed.
 """
 
 # isort: off
@@ -18,9 +18,9 @@ from tests.compat.differential import client_metrics_cases
 
 __all__ = ["ALLOWED", "CASES"]
 
-# Pattern over "api case path" -> why the two may differ there.
+# Pattern over "api case path" -> the reason why the two may differ there.
 ALLOWED: dict[str, str] = {
-    # What Kafka answers out of an exception that it did not expect (UNKNOWN_SERVER_ERROR).
+    # Requests at which Kafka throws an unexpected exception (UNKNOWN_SERVER_ERROR).
     r"^metadata null name": "an exception in Kafka, an invalid request here",
     r"^describe_topic_partitions unknown and illegal": "an empty name fails all others in Kafka",
     r"^produce batch_length 2147483647 ": "a number overflows in Kafka",

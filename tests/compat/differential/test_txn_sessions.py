@@ -24,7 +24,7 @@ PARTITIONS = 3
 
 @pytest.fixture(scope="module")
 def servers(ottla: Server, reference: Server) -> tuple[Server, Server]:
-    """Both, with the topic of the sessions."""
+    """Return both servers, with the topic of the sessions."""
     for server in (ottla, reference):
         with WireClient(server.bootstrap) as client:
             prime(client)
@@ -64,7 +64,7 @@ def test_where_we_differ_both_do_what_is_said(servers: tuple[Server, Server], di
 
 
 def play(server: Server, script: Script, age: str) -> TxnSession:
-    """The session after its script; its last answer is what was logged."""
+    """Run a script and return its session; its last note is the log."""
     name = f"{script.__name__}-{age}-{RUN}"
     one = TxnSession(bootstrap=server.bootstrap, name=name, topic=TOPIC, age=age)
     try:
