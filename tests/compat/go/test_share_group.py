@@ -1,4 +1,4 @@
-"""franz-go's share groups: members accept, release, reject, renew, crash; of a node, and of Apache Kafka."""
+"""franz-go's share groups: members accept, release, reject, renew, crash, at a node and at Apache Kafka."""
 
 import signal
 import subprocess
@@ -34,7 +34,7 @@ Line = list[str]
 
 
 class Member:
-    """A process with one member, and what it has told."""
+    """A process with one member, and the lines that it printed."""
 
     def __init__(self, program: Path, log: Path, *words: str) -> None:
         self._log = log
@@ -43,11 +43,11 @@ class Member:
 
     @property
     def lines(self) -> list[Line]:
-        """The lines that are whole."""
+        """Return the complete lines."""
         return [line.split() for line in self._log.read_text().splitlines(keepends=True) if line[-1] == "\n"]
 
     def polled(self) -> list[tuple[str, int]]:
-        """Value and delivery count of each record that it was given."""
+        """Return value and delivery count of each record that the member was given."""
         return [(line[4], int(line[3])) for line in self.lines if line[0] == "polled"]
 
     def values(self) -> Counter[str]:
@@ -57,7 +57,7 @@ class Member:
         return any(line[0] == word for line in self.lines)
 
     def close(self) -> None:
-        """Have it leave its group; what it held is free."""
+        """Make the member leave its group, which releases its records."""
         self._process.send_signal(signal.SIGTERM)
         assert self._process.wait(CLOSE_TIMEOUT_S) == 0, self.lines
         assert self.has("closed"), self.lines
@@ -68,7 +68,7 @@ class Member:
 
 
 class House:
-    """A server with a topic and a share group that begins at the beginning."""
+    """A server with a topic and a share group that starts at the earliest offset."""
 
     def __init__(self, bootstrap: str, program: Path, logs: Path, partitions: int) -> None:
         self._bootstrap, self._program, self._logs = bootstrap, program, logs
@@ -114,7 +114,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def partitions() -> int:
-    """With one partition every member of the group reads it."""
+    """Return 1: with one partition, every member of the group reads it."""
     return 1
 
 

@@ -1,4 +1,4 @@
-"""Kafka's own BrokerJwtValidator as judge of access tokens: the same are accepted, with the same contents."""
+"""Kafka's own BrokerJwtValidator as judge of access tokens: both accept the same, with equal contents."""
 
 import base64
 import time

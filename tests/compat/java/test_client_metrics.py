@@ -81,7 +81,7 @@ def test_a_java_producer_pushes_what_is_subscribed_to(
     values = {key.metric: value for key, value in client.series}
     assert re.fullmatch(r"[A-Za-z0-9_-]{22}", client.client_instance_id)
     assert all(name.startswith(PREFIX) for name in values)
-    # What came after the last push is not told.
+    # Records after the last push are not counted.
     counted = values[f"{PREFIX}record.send.total"]
     assert isinstance(counted, float) and 0 < counted <= 40
     kinds = {key.metric: key.kind for key, _ in client.series}

@@ -1,5 +1,6 @@
-"""Java as judge of the records of __consumer_offsets, and of what consumers of classic groups say to each
-other: Kafka's own code rereads ours, byte by byte.
+"""Java as judge of the records of __consumer_offsets, and of the data that classic consumers exchange.
+
+Kafka's own code rereads ours, byte by byte.
 """
 
 import struct
@@ -67,7 +68,7 @@ def random_records() -> list[ConsumerGroupRecord]:
 
 
 def records_of(layouts: Layouts, random: Random) -> list[Any]:
-    """Every kind: what nobody set, a tombstone, and many with random fields."""
+    """Return records of every kind: with defaults, a tombstone, and many with random fields."""
     records: list[Any] = []
     for record, layout in layouts.items():
         values = [layout.value(), None]

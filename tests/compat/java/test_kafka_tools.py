@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3.1's own command-line tools against a node."""
+"""Apache Kafka 4.3.1's own command-line tools at a node."""
 
 import json
 import re
@@ -56,13 +56,13 @@ def consume(shell: Shell, topic: str, count: int, *arguments: str) -> list[str]:
 
 
 def formatted(shell: Shell, formatter: str, group: str) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
-    """Keys and values of a group's records as a formatter of the console consumer reads them, in order."""
+    """Return keys and values of a group's records, as a formatter of the console consumer prints them."""
     printed = shell.run(
         "kafka-console-consumer",
         *("--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", "3000"),
         *("--formatter", f"org.apache.kafka.tools.consumer.{formatter}"),
     )
-    # They are printed without anything between them.
+    # They are printed without a separator.
     starts = [match.start() for match in re.finditer(r'\{"key":\{"type":', printed.text)]
     records = [json.JSONDecoder().raw_decode(printed.text, start)[0] for start in starts]
     rows = [(one["key"]["data"], one["value"] and one["value"]["data"]) for one in records]
@@ -70,7 +70,7 @@ def formatted(shell: Shell, formatter: str, group: str) -> list[tuple[dict[str, 
 
 
 def last_values(rows: list[tuple[dict[str, Any], dict[str, Any] | None]]) -> list[dict[str, Any]]:
-    """The last value of each key, tombstones left out."""
+    """Return the last value of each key, without tombstones."""
     newest = {json.dumps(key): value for key, value in rows}
     return [value for value in newest.values() if value is not None]
 
@@ -177,7 +177,7 @@ def test_kafka_configs_of_users_clients_and_addresses(shell: Shell) -> None:
     alter(*of_user, "--delete-config", "producer_byte_rate")
     alter(*of_all, "--delete-config", "consumer_byte_rate")
     left = described(*of_user), described(*of_all)
-    # Others describe all quotas of these servers.
+    # Other tests describe all quotas of these servers.
     alter(*of_user, "--delete-config", "request_percentage")
     alter(*of_client, "--delete-config", "consumer_byte_rate")
     alter(*of_address, "--delete-config", "connection_creation_rate")
@@ -392,7 +392,7 @@ def test_kafka_features(shell: Shell) -> None:
 
 
 def test_a_release_that_knows_less_takes_no_level_back(shell: Shell) -> None:
-    """Release 4.3 asks for features that this cluster has not, and for share.version 1; a new one is at 2."""
+    """Release 4.3 has features that this cluster lacks, and share.version 1, where a new cluster has 2."""
     before = shell.ok("kafka-features", "describe")
 
     release = shell.run("kafka-features", "upgrade", "--release-version", "4.3")

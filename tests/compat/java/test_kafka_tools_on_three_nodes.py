@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3.1's own command-line tools against three nodes, each a process: what needs replicas."""
+"""Apache Kafka 4.3.1's own command-line tools at three nodes, each a process: operations on replicas."""
 
 import json
 import re
@@ -21,7 +21,7 @@ PATIENT_S = 60.0
 
 @pytest.fixture(scope="module")
 def cluster(tools: KafkaTools, three_nodes: Cluster) -> Cluster:
-    """Whoever stops a node starts it again."""
+    """Give the three nodes; a test that stops one starts it again."""
     return three_nodes
 
 
@@ -35,7 +35,7 @@ Create = Callable[..., str]
 
 @pytest.fixture
 def create(shell: Shell) -> Create:
-    """`create("0:1:2", name=value)` makes a topic whose first partition has these replicas, and so on."""
+    """Give a function: `create("0:1:2", name=value)` creates a topic whose partition 0 has these replicas."""
 
     def one(assignment: str, **configs: str) -> str:
         name = f"java-{uuid4().hex[:8]}"
@@ -53,18 +53,21 @@ def replicas_of(assignment: str) -> set[frozenset[int]]:
 
 
 def in_sync(shell: Shell, topic: str) -> list[frozenset[int]]:
-    """The ISR of each partition; nothing from a node that has not heard of the topic yet."""
+    """Return the ISR of each partition, or nothing if the node does not know the topic yet."""
     text = shell.run("kafka-topics", "--describe", "--topic", topic).text
     return [frozenset(map(int, one.split(","))) for one in re.findall(r"Isr: ([\d,]+)", text)]
 
 
 def leaders(shell: Shell, topic: str) -> list[str]:
-    """The leader of each partition, `none` where nobody leads."""
+    """Return the leader of each partition, or `none`."""
     return re.findall(r"Leader: (\S+)", shell.ok("kafka-topics", "--describe", "--topic", topic))
 
 
 def send(shell: Shell, topic: str, count: int, *, size: int = 100, rate: int = -1) -> Ran:
-    """kafka-producer-perf-test with acks=all: records of `size` bytes, or the numbers from 0 if that is 0."""
+    """Run kafka-producer-perf-test with acks=all.
+
+    It sends records of `size` bytes, or the numbers from 0 if `size` is 0.
+    """
     payload = ("--record-size", str(size)) if size else ("--payload-monotonic",)
     return shell.tools.run(
         "kafka-producer-perf-test",
@@ -142,7 +145,7 @@ def test_kafka_configs_of_a_topic_a_broker_and_all_brokers(shell: Shell, create:
         return shell.ok("kafka-configs", "--describe", *entity, *options)
 
     def shown(entity: tuple[str, ...], word: str, *options: str) -> None:
-        # Every node answers from its own image, and the tool asks any.
+        # Each node answers from its own image, and the tool may ask any of them.
         eventually(lambda: word in described(entity, *options), f"{entity} has {word}", PATIENT_S)
 
     alter(of_topic, "--add-config", "min.insync.replicas=2")
@@ -390,7 +393,7 @@ def test_a_java_producer_and_consumer_go_through_the_death_of_a_leader(
 
 
 def log_end(cluster: Cluster, topic: str) -> int:
-    """The size in bytes of what the leader has; the tools have one JVM, which is busy."""
+    """Return the size of the leader's log, read from disk since the JVM of the tools is busy."""
     folder = cluster.homes[0].directory / "data" / f"{topic}-0"
     return sum(path.stat().st_size for path in folder.glob("*.log"))
 
@@ -398,7 +401,7 @@ def log_end(cluster: Cluster, topic: str) -> int:
 def test_topics_tells_which_replicas_may_lead_though_they_are_not_in_sync(
     shell: Shell, cluster: Cluster, create: Create
 ) -> None:
-    """KIP-966, and the feature as kafka-features shows it."""
+    """KIP-966, with its feature as kafka-features shows it."""
     topic = create("0:1", min_insync_replicas="2")
     features = shell.ok("kafka-features", "describe")
     cluster.kill(1)

@@ -1,4 +1,4 @@
-"""Java as judge of columns: what they write its classes read, and they read what its producer writes."""
+"""Java as judge of the pipeline's columns: each side reads what the other writes."""
 
 import struct
 from random import Random

@@ -1,6 +1,6 @@
-"""`kafka-consumer-groups --reset-offsets` in all its ways, and `ottla group reset` beside it.
+"""`kafka-consumer-groups --reset-offsets` with each of its options, and `ottla group reset` beside it.
 
-Each way is asked of a node and of Apache Kafka; both tools run against both, and agree.
+Both tools run with each option against a node and against Apache Kafka, and agree.
 """
 
 import json
@@ -30,7 +30,7 @@ TIMEOUT_S = 60
 
 
 class Scene:
-    """A topic of two partitions, ten records each ten minutes apart, the first of them 100 minutes ago."""
+    """A topic of two partitions with ten records each, ten minutes apart, the first 100 minutes old."""
 
     def __init__(self, server: Server, tools: KafkaTools) -> None:
         self.server, self.tools = server, tools
@@ -67,7 +67,7 @@ class Scene:
         self.ottla("group", "reset", self.group, *where, "--execute")
 
     def by_kafka(self, *arguments: str) -> dict[int, int]:
-        """New offsets by partition, as Kafka's tool exports them."""
+        """Return the new offsets by partition, as Kafka's tool exports them."""
         ran = self.kafka("--reset-offsets", "--group", self.group, *arguments, "--export")
         return self.parse(ran.text)
 
@@ -80,7 +80,7 @@ class Scene:
         return {int(partition): int(offset) for partition, offset in found}
 
     def committed(self) -> dict[int, int]:
-        """As Kafka's tool shows it."""
+        """Return the committed offsets by partition, as Kafka's tool shows them."""
         rows = [line.split() for line in self.kafka("--describe", "--group", self.group).lines()]
         return {int(row[2]): int(row[3]) for row in rows if len(row) > 3 and row[1] == self.topic}
 
@@ -96,7 +96,7 @@ def scene(request: pytest.FixtureRequest, tools: KafkaTools) -> Scene:
 
 @pytest.fixture
 def member(scene: Scene) -> Iterator["subprocess.Popen[str]"]:
-    """A member of the group, which is stable."""
+    """Run a member of the group, which is stable then."""
     words = ("consume", scene.topic, "--group", scene.group)
     process = command_line.start(scene.server.bootstrap, *words, stdout=subprocess.DEVNULL)
     eventually(

@@ -1,4 +1,4 @@
-"""Apache Kafka's own tools over listeners whose clients log in, and again and again."""
+"""Apache Kafka's own tools over listeners where clients log in, and log in again later."""
 
 from collections.abc import Iterator
 from pathlib import Path

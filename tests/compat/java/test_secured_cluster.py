@@ -1,4 +1,4 @@
-"""Apache Kafka's own tools at a cluster that is secured by one flag, with the file that it makes."""
+"""Apache Kafka's own tools at a cluster secured by one flag, with the client.properties that it writes."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Apache Kafka's tools see what `ottla user`, `ottla acl` and `ottla quota` did, and the other way round."""
+"""Apache Kafka's tools see the changes of `ottla user`, `ottla acl` and `ottla quota`, and vice versa."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def both(
 
 
 def entries(text: str) -> set[tuple[str, ...]]:
-    """Return the entries that `kafka-acls --list` shows: resource, name, pattern, principal, operation."""
+    """Return the ACLs that `kafka-acls --list` shows: resource, name, pattern, principal, operation."""
     found = set()
     resource: tuple[str, ...] = ()
     for line in text.splitlines():

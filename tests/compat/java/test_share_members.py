@@ -28,7 +28,7 @@ Line = list[str]
 
 
 class Jvm:
-    """A process with members of share groups (ShareMembers.java), and what they have told."""
+    """A process with members of share groups (ShareMembers.java), and the lines that they printed."""
 
     def __init__(self, bootstrap: str, log: Path) -> None:
         if (reason := why_not(KAFKA)) is not None:
@@ -55,7 +55,7 @@ class Jvm:
         self.wait(lambda: [name, "closed"] in self.lines)
 
     def polled(self, name: str = "") -> list[Line]:
-        """TOPIC-PARTITION, offset, delivery count and value of each record that was given to a member."""
+        """Return TOPIC-PARTITION, offset, delivery count and value of each record that members were given."""
         return [line[2:] for line in list(self.lines) if line[1] == "polled" and name in ("", line[0])]
 
     def values(self, name: str = "") -> Counter[str]:
@@ -107,7 +107,7 @@ def topic(bootstrap: str) -> str:
 
 @pytest.fixture
 def group(bootstrap: str) -> str:
-    """A share group that begins at the beginning."""
+    """Return a share group that starts at the earliest offset."""
     return group_with(bootstrap, **{"share.auto.offset.reset": "earliest"})
 
 
@@ -124,7 +124,7 @@ def group_with(bootstrap: str, **settings: str) -> str:
 
 
 def send(bootstrap: str, topic: str, *values: str, commits: bool | None = None) -> None:
-    """Send each value in a batch of its own; in a transaction that is committed or not."""
+    """Send each value in a batch of its own, in a transaction that is committed or not."""
     transactional = {} if commits is None else {"transactional.id": f"txn-{uuid4().hex[:8]}"}
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **transactional})
     if commits is not None:

@@ -1,4 +1,4 @@
-"""Traps 13 to 19 and 38, with ListOffsets and OffsetForLeaderEpoch: what a consumer reads."""
+"""Traps 13 to 19 and 38, with ListOffsets and OffsetForLeaderEpoch: the requests of a consumer."""
 
 import time
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def partition_of(offset: int = 0, partition: int = 0, **fields: Any) -> dict[str
 
 
 def fetch_all(client: WireClient, topic: str, partitions: list[dict[str, Any]], **fields: Any) -> Any:
-    """The whole answer to a version 11 request."""
+    """Return the whole response to a Fetch of version 11."""
     request = {
         "max_wait_ms": 0,
         "min_bytes": 0,
@@ -38,7 +38,7 @@ def fetch_all(client: WireClient, topic: str, partitions: list[dict[str, Any]], 
 
 
 def fetch(client: WireClient, topic: str, offset: int = 0, **fields: Any) -> Any:
-    """The one partition of the answer; `partition_max_bytes` and such belong to the partition."""
+    """Return the only partition of a Fetch response; some of the fields are those of the partition."""
     own = {
         name: fields.pop(name) for name in ("partition_max_bytes", "current_leader_epoch") if name in fields
     }

@@ -26,13 +26,13 @@ def test_trap_09_features_are_advertised_only_as_they_are_honoured(
 
     newest = {one.api_key: one.max_version for one in answer.api_keys}
 
-    # Who writes with version 12 relies on its partitions being added, and that is level 2.
+    # A client that writes with version 12 relies on its partitions being added, which is level 2.
     assert (newest[0] >= 12, newest[26] >= 5) == (finalized["transaction.version"] >= 2,) * 2
     if not is_reference:
-        # Clients switch on implicit transaction adds and the new group protocol by these two.
+        # Clients enable implicit adds to transactions and the new group protocol by these two features.
         assert finalized.get("transaction.version", 0) == 0 or {24, 25, 26, 28} <= keys
         assert finalized.get("group.version", 0) == 0 or {68, 69} <= keys
-    # Kafka has telemetry where a plugin receives it; a node always receives it.
+    # Kafka has telemetry only if a plugin receives it; a node always receives it.
     assert {71, 72} & keys == (set() if is_reference else {71, 72})
     assert {4, 5, 6, 7, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73} & keys == set()
 
@@ -239,7 +239,7 @@ def test_trap_33_what_may_not_be_altered(client: WireClient, topic: str, is_refe
     assert alter(client, topic, ("retention.ms", SET, "soon")).error_code == 40
     assert alter(client, topic, ("no.such.config", SET, "1")).error_code == 40
     assert alter(client, topic, ("retention.ms", APPEND, "1")).error_code == 40
-    # No such operation: Kafka's answer is an exception's UNKNOWN_SERVER_ERROR.
+    # There is no such operation: in Kafka an exception leads to UNKNOWN_SERVER_ERROR.
     assert alter(client, topic, ("retention.ms", 9, "1")).error_code == (-1 if is_reference else 42)
     assert alter(client, topic, ("retention.ms", SET, "1"), ("retention.ms", SET, "2")).error_code == 42
     assert alter(client, "no-such-topic", ("retention.ms", SET, "1")).error_code == 3

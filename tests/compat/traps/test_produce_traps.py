@@ -1,4 +1,4 @@
-"""Traps 20, 30, 39 and 42, and the header checks of section 4 of the map: what a leader accepts."""
+"""Traps 20, 30, 39 and 42, and the header checks of section 4 of the map: the batches that are accepted."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ HOUR_MS = 3_600_000
 
 
 def produce(client: WireClient, topic: str, records: bytes | None, *, version: int = 9, **fields: Any) -> Any:
-    """The partition's part of the answer."""
+    """Produce to one partition, and return its part of the response."""
     wanted: dict[str, Any] = {"partition_data": [{"index": fields.pop("partition", 0), "records": records}]}
     wanted["topic_id" if version >= 13 else "name"] = topic_id_of(client, topic) if version >= 13 else topic
     request = {"acks": -1, "timeout_ms": 5000, "topic_data": [wanted], **fields}
@@ -125,7 +125,7 @@ def test_trap_42_min_insync_replicas_counts_no_more_replicas_than_there_are(clie
     every = produce(client, name, batch())
     alone = produce(client, name, batch(), acks=1)
 
-    # Since Kafka 4.0 the smaller of setting and replication factor holds, so 19 and 20 need a cluster.
+    # Since Kafka 4.0 the replication factor limits min.insync.replicas, so errors 19 and 20 take a cluster.
     assert (every.error_code, every.base_offset) == (NONE, 0)
     assert (alone.error_code, alone.base_offset) == (NONE, 1)
 
@@ -180,7 +180,7 @@ def test_section_4_an_unknown_compression_is_refused(
 ) -> None:
     found = produce(client, topic, batch(attributes=6))
 
-    assert found.error_code == (-1 if is_reference else 76)  # Kafka: UNKNOWN_SERVER_ERROR out of an exception
+    assert found.error_code == (-1 if is_reference else 76)  # Kafka throws an exception: UNKNOWN_SERVER_ERROR
 
 
 def test_section_4_a_transactional_batch_needs_a_transactional_id(client: WireClient, topic: str) -> None:
