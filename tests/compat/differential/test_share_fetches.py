@@ -33,7 +33,7 @@ SEED = 20_261_128
 
 
 class Group:
-    """A share group on one server, with a connection for each member; `told` has each step's response."""
+    """A share group on one server, with a connection for each member; it keeps each step's response."""
 
     def __init__(self, server: Server, group: str, topic_id: bytes) -> None:
         self._server, self._group, self._topic_id = server, group, topic_id

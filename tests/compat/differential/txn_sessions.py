@@ -119,7 +119,7 @@ class TxnSession:
     def add(
         self, who: str, *partitions: int, pair: Pair | None = None, topic: str = "", name: str | None = None
     ) -> None:
-        """Send AddPartitionsToTxn, also in the protocol in which clients add partitions by writing to them."""
+        """Send AddPartitionsToTxn, also in the protocol in which clients add partitions by writing."""
         producer_id, epoch = pair or self.pairs[who]
         asked = {
             "v3_and_below_transactional_id": self.name if name is None else name,
