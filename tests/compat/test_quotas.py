@@ -121,7 +121,9 @@ def test_a_consumer_beyond_its_quota_gets_nothing_and_waits(server: Server, clie
     assert is_muted_for(client, second_ms)
 
 
-def test_a_producer_beyond_its_quota_is_carried_out_and_waits(server: Server, client: WireClient) -> None:
+def test_a_produce_beyond_the_quota_is_carried_out_and_the_producer_waits(
+    server: Server, client: WireClient
+) -> None:
     topic = new_topic(server.bootstrap)
     set_quota(server, "producer_byte_rate", VALUE_BYTES * 1.5 / 10, **of(client))
 
@@ -149,7 +151,7 @@ def test_requests_that_take_longer_than_the_quota_wait_for_a_second_at_most(
     assert client.call("api_versions", 2).throttle_time_ms == 0
 
 
-def test_a_raised_quota_lets_nobody_go_before_the_time_that_was_told(
+def test_a_raised_quota_does_not_shorten_the_throttle_time_that_was_sent(
     server: Server, client: WireClient
 ) -> None:
     topic = new_topic(server.bootstrap)
@@ -264,7 +266,7 @@ def test_three_nodes_count_mutations_together(three_nodes: Cluster) -> None:
 
 
 @pytest.mark.parametrize("start", [start_ottla, start_kafka])
-def test_connections_beyond_the_rate_of_a_node_wait_until_they_are_let_in(
+def test_connections_beyond_the_rate_of_a_node_wait_until_they_are_accepted(
     start: Callable[..., Server], tmp_path: Path
 ) -> None:
     if start is start_kafka and (reason := why_not()) is not None:

@@ -129,9 +129,7 @@ def test_ten_workers_on_one_partition_are_given_each_record_once(
     assert set(workers.given.values()) == {1}
 
 
-def test_a_leader_that_is_killed_takes_no_record_along(
-    three_nodes: Cluster, topic: str, workers: Workers
-) -> None:
+def test_a_killed_leader_loses_no_record(three_nodes: Cluster, topic: str, workers: Workers) -> None:
     before, after = ({f"{when}-{number}" for number in range(300)} for when in ("before", "after"))
     workers.start(3, accept)
     send(three_nodes, topic, before)
@@ -211,7 +209,7 @@ def reject_bad(message: Message) -> AcknowledgeType:
     return AcknowledgeType.REJECT if is_bad else AcknowledgeType.ACCEPT
 
 
-def test_rejected_records_are_dead_letters_once_though_nodes_are_killed(
+def test_rejected_records_become_dead_letters_once_even_if_nodes_are_killed(
     three_nodes: Cluster, topic: str, workers: Workers, letters_topic: str
 ) -> None:
     admin = AdminClient({"bootstrap.servers": three_nodes.bootstrap})

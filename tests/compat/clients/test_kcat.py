@@ -108,7 +108,7 @@ def test_a_record_goes_there_and_back_at_a_secured_node(
 
 
 @pytest.mark.slow
-def test_a_wrong_password_is_told(node: SecuredNode) -> None:
+def test_a_wrong_password_is_reported(node: SecuredNode) -> None:
     security = of_settings(client_settings(node, "TLS", PLAIN, password="guessed"))
 
     told = refusal(node.bootstrap("TLS"), *security)

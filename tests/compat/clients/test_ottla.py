@@ -50,7 +50,7 @@ def test_partitions_are_moved_and_led(server: Server) -> None:
     run(server, "topic", "delete", topic)
 
 
-def test_the_only_node_stays(server: Server) -> None:
+def test_the_only_node_cannot_be_removed(server: Server) -> None:
     [broker] = json.loads(run(server, "broker", "list", "--output", "json"))
     alone = str(broker["broker"])
 

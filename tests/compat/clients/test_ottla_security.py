@@ -109,7 +109,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     started.stop()
 
 
-def test_the_commands_print_the_same_of_a_node_and_of_apache_kafka(server: Server) -> None:
+def test_the_commands_print_the_same_at_a_node_and_at_apache_kafka(server: Server) -> None:
     wrong = []
 
     for words, code, printed in STORY:

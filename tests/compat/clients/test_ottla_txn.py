@@ -127,7 +127,7 @@ def test_a_hanging_transaction_is_found_and_aborted(wire: WireClient, run: Run) 
     assert run("find-hanging", *where) == ""
 
 
-def test_what_is_aborted_is_not_consumed_where_that_is_asked_for(
+def test_aborted_records_are_not_consumed_with_read_committed(
     server: Server, wire: WireClient, run: Run
 ) -> None:
     topic = create_topic(wire, partitions=1)
@@ -154,7 +154,7 @@ def test_what_is_aborted_is_not_consumed_where_that_is_asked_for(
     producer.abort_transaction(60)
 
 
-def test_what_is_not_there(run: Run) -> None:
+def test_unknown_names_and_invalid_options_are_errors(run: Run) -> None:
     nobody = f"nobody-{uuid4().hex}"
 
     assert "`ottla txn list` shows all" in run("describe", nobody, code=1, errors=True)

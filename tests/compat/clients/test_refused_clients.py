@@ -33,7 +33,7 @@ SAYS: Final = {
 
 
 @pytest.mark.parametrize("certificate", [None, "old-client", "stranger"])
-def test_a_client_without_a_good_certificate_does_not_come_in(
+def test_a_client_without_a_valid_certificate_is_rejected(
     node: SecuredNode, library: Program, certificate: str | None
 ) -> None:
     own = {"certificate": str(node.home / f"{certificate}.pem")} if certificate else {}
@@ -44,7 +44,7 @@ def test_a_client_without_a_good_certificate_does_not_come_in(
     assert_says(answer, SAYS[library.name][0])
 
 
-def test_a_token_that_has_expired_is_refused(node: SecuredNode, library: Program) -> None:
+def test_a_token_that_has_expired_is_rejected(node: SecuredNode, library: Program) -> None:
     before = node.logins("TLS")
 
     old = str(node.home / "old-token")

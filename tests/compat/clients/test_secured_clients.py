@@ -56,7 +56,7 @@ def test_a_record_goes_there_and_back(
 @pytest.mark.parametrize(
     ("listener", "mechanism"), [("OPEN", SCRAM_256), ("OPEN", SCRAM_512), ("TLS", PLAIN)]
 )
-def test_a_wrong_password_is_told_as_what_it_is_and_soon(
+def test_a_wrong_password_is_reported_as_such_and_soon(
     node: SecuredNode, library: Program, listener: str, mechanism: str
 ) -> None:
     before = node.logins(listener)
@@ -69,7 +69,7 @@ def test_a_wrong_password_is_told_as_what_it_is_and_soon(
 
 
 @pytest.mark.parametrize(("listener", "authority"), [("SSL", "other-ca"), ("EXPIRED", "ca")])
-def test_a_node_whose_certificate_is_not_to_be_trusted_is_not_talked_to(
+def test_a_client_does_not_trust_a_node_with_an_invalid_certificate(
     node: SecuredNode, library: Program, listener: str, authority: str
 ) -> None:
     answer = library.talk(

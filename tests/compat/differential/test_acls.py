@@ -52,13 +52,13 @@ def unexplained(ottla_address: str, kafka_address: str, run: str) -> list[Differ
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_both_refuse_and_answer_the_same(unexplained: list[Difference], api: str) -> None:
+def test_both_reject_and_answer_the_same(unexplained: list[Difference], api: str) -> None:
     found = [str(one) for one in unexplained if one.api == api]
 
     assert not found, "\n".join(found)
 
 
-def test_an_expression_finds_what_the_member_may_describe(
+def test_an_expression_finds_the_topics_that_the_member_may_describe(
     unexplained: list[Difference], ottla_address: str, kafka_address: str, run: str
 ) -> None:
     case = next(one for one in CASES if one.name == BY_EXPRESSION)

@@ -103,8 +103,6 @@ def ordered(answer: Any) -> Any:
     return sorted((ordered(each) for each in answer), key=str) if isinstance(answer, list) else answer
 
 
-def test_offsets_of_a_consumer_group_are_kept_shown_and_deleted_alike(
-    ottla: Server, reference: Server
-) -> None:
+def test_both_keep_show_and_delete_offsets_of_a_consumer_group(ottla: Server, reference: Server) -> None:
     for ours, theirs in zip(answers(ottla), answers(reference), strict=True):
         assert ours == theirs

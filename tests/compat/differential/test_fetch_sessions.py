@@ -135,6 +135,8 @@ def play(reader: Reader) -> list[tuple[bool, list[tuple[int, Any]]]]:
 
 
 @pytest.mark.parametrize("version", [12, 13, 17])
-def test_what_became_of_a_topic_is_told_alike(ottla: Server, reference: Server, version: int) -> None:
+def test_both_answer_the_same_about_a_topic_that_was_created_again(
+    ottla: Server, reference: Server, version: int
+) -> None:
     with Reader(ottla, version) as of_ottla, Reader(reference, version) as of_reference:
         assert play(of_ottla) == play(of_reference)

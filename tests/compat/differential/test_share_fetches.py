@@ -256,7 +256,7 @@ def odd_requests(group: Group) -> None:
     group.acknowledge("m1", {0: [(0, 0, [RENEW])]}, version=1)
 
 
-def test_odd_requests_are_answered_alike(servers: list[tuple[Server, bytes]]) -> None:
+def test_both_answer_odd_requests_in_the_same_way(servers: list[tuple[Server, bytes]]) -> None:
     told = []
     for server, topic_id in servers:
         group = Group(server, f"odd-{RUN}", topic_id)
@@ -268,7 +268,9 @@ def test_odd_requests_are_answered_alike(servers: list[tuple[Server, bytes]]) ->
     assert_alike(*told)
 
 
-def test_two_members_share_a_partition_alike(servers: list[tuple[Server, bytes]]) -> None:
+def test_both_share_a_partition_between_two_members_in_the_same_way(
+    servers: list[tuple[Server, bytes]],
+) -> None:
     told = []
     for server, topic_id in servers:
         group = Group(server, f"pair-{RUN}", topic_id)
@@ -292,7 +294,7 @@ def test_two_members_share_a_partition_alike(servers: list[tuple[Server, bytes]]
 
 
 @pytest.mark.parametrize("ends", ["in order", "with its connection"])
-def test_what_a_session_leaves_behind_counts_as_delivered(
+def test_records_that_a_session_leaves_behind_count_as_delivered(
     servers: list[tuple[Server, bytes]], ends: str
 ) -> None:
     """Kafka 4.1 reverted that (KAFKA-17541), and counts it again since KAFKA-19972."""
@@ -316,7 +318,7 @@ def test_what_a_session_leaves_behind_counts_as_delivered(
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + 6))
-def test_random_members_are_answered_alike(servers: list[tuple[Server, bytes]], seed: int) -> None:
+def test_both_answer_random_members_in_the_same_way(servers: list[tuple[Server, bytes]], seed: int) -> None:
     told = []
     for server, topic_id in servers:
         chance = random.Random(seed)
@@ -446,7 +448,7 @@ class RandomMembers:
 
 
 @pytest.mark.parametrize("seed", some_of(range(SEED, SEED + 6), of_each_run=4))
-def test_random_sessions_of_several_members_are_answered_alike(
+def test_both_answer_random_sessions_of_several_members_in_the_same_way(
     servers: list[tuple[Server, bytes]], seed: int
 ) -> None:
     told = []

@@ -31,7 +31,7 @@ TOPIC = f"of-share-states-{os.urandom(3).hex()}"
 UNKNOWN_TOPIC_ID = bytes(15) + b"\x09"
 
 
-def test_a_session_is_answered_alike(ottla: Server, reference: Server) -> None:
+def test_a_session_gets_the_same_answers(ottla: Server, reference: Server) -> None:
     sessions = [session(server, Random(1226)) for server in (ottla, reference)]
 
     for ours, theirs in zip(*sessions, strict=True):
@@ -157,9 +157,7 @@ def found(client: WireClient, key: str) -> Any:
 @pytest.mark.parametrize(
     "key", ["", "g", "g:x:0", "::", "g:AAAAAAAAAAAAAAAAAAAAAQ:x", ":AAAAAAAAAAAAAAAAAAAAAQ:0"]
 )
-def test_a_key_that_names_no_share_partition_is_refused_alike(
-    ottla: Server, reference: Server, key: str
-) -> None:
+def test_both_reject_a_key_that_names_no_share_partition(ottla: Server, reference: Server, key: str) -> None:
     codes = []
     for server in (ottla, reference):
         with WireClient(server.bootstrap) as client:
@@ -168,9 +166,7 @@ def test_a_key_that_names_no_share_partition_is_refused_alike(
     assert codes[0] == codes[1]
 
 
-def test_keys_of_share_partitions_are_refused_before_version_6_alike(
-    ottla: Server, reference: Server
-) -> None:
+def test_both_reject_keys_of_share_partitions_before_version_6(ottla: Server, reference: Server) -> None:
     codes = []
     for server in (ottla, reference):
         with WireClient(server.bootstrap) as client:
@@ -181,9 +177,7 @@ def test_keys_of_share_partitions_are_refused_before_version_6_alike(
     assert codes[0] == codes[1]
 
 
-def test_the_feature_is_told_as_by_kafka_4_4_and_the_apis_are_told_alike(
-    ottla: Server, reference: Server
-) -> None:
+def test_the_feature_is_that_of_kafka_4_4_and_the_apis_are_the_same(ottla: Server, reference: Server) -> None:
     """Level 2 is that of dead letters (KAFKA-20415), which 4.3.1 does not have."""
     told = []
     for server in (ottla, reference):
@@ -213,7 +207,7 @@ def test_the_feature_is_told_as_by_kafka_4_4_and_the_apis_are_told_alike(
     assert told[0][2] == told[1][2]
 
 
-def test_the_feature_goes_off_and_on_alike(ottla: Server, reference: Server) -> None:
+def test_both_turn_the_feature_off_and_on(ottla: Server, reference: Server) -> None:
     """Nodes are served at every level; clients of share groups are not."""
     told: list[list[Any]] = []
     for server in (ottla, reference):

@@ -228,6 +228,8 @@ def _markers(client: WireClient) -> Iterator[tuple[str, Any]]:
     yield "no producer", mark(client, 2, marker(-1, 0, COMMIT, (OFFSETS, partition), (TOPIC, 1)))
 
 
-def test_offsets_and_markers_of_transactions_are_answered_alike(ottla: Server, reference: Server) -> None:
+def test_both_answer_the_same_about_offsets_and_markers_of_transactions(
+    ottla: Server, reference: Server
+) -> None:
     for ours, theirs in zip(answers(ottla), answers(reference), strict=True):
         assert ours == theirs

@@ -105,6 +105,8 @@ def answers(server: Server) -> Iterator[tuple[str, Any]]:
             set_level(client, NEWEST)
 
 
-def test_the_level_rules_what_is_written_and_how_the_server_aborts(ottla: Server, reference: Server) -> None:
+def test_the_level_decides_what_is_written_and_how_the_server_aborts(
+    ottla: Server, reference: Server
+) -> None:
     for ours, theirs in zip(answers(ottla), answers(reference), strict=True):
         assert ours == theirs

@@ -56,7 +56,7 @@ def test_both_answer_and_log_the_same(servers: tuple[Server, Server], script: Sc
 
 
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda one: one.script.__name__)
-def test_where_we_differ_both_do_what_is_said(servers: tuple[Server, Server], difference: Difference) -> None:
+def test_both_differ_as_listed(servers: tuple[Server, Server], difference: Difference) -> None:
     age = "new" if difference.script is a_copy_of_an_earlier_batch_comes_late else "v2"
     ours, theirs = (play(server, difference.script, age) for server in servers)
 

@@ -159,7 +159,7 @@ def test_a_member_takes_one_record_at_a_time(house: House) -> None:
     assert told[:18] == ["polled", "acknowledged"] * 9, told
 
 
-def test_what_is_released_comes_again_and_what_is_rejected_does_not(house: House) -> None:
+def test_released_records_are_delivered_again_and_rejected_ones_are_not(house: House) -> None:
     house.send("one", "bad-two", "three")
     releasing = house.member("release")
     house.wait(lambda: len(releasing.polled()) == 6)
@@ -196,7 +196,7 @@ def test_a_lock_that_is_renewed_holds(house: House) -> None:
     assert not renewing.has("failed"), renewing.lines
 
 
-def test_what_a_member_held_that_crashed_is_given_to_another(house: House) -> None:
+def test_the_records_of_a_crashed_member_are_given_to_another(house: House) -> None:
     house.send("one", "two")
     holding = house.member("hold")
     house.wait(lambda: len(holding.polled()) == 2)

@@ -16,7 +16,7 @@ from tests.tokens import AUDIENCE, ISSUER, Case, cases, published
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 
-def test_tokens_are_accepted_and_refused_as_by_kafka(ask_java: AskJava, tmp_path: Path) -> None:
+def test_tokens_are_accepted_and_rejected_as_by_kafka(ask_java: AskJava, tmp_path: Path) -> None:
     keys = tmp_path / "keys.json"
     keys.write_bytes(published())
     asked = cases(int(time.time()))

@@ -33,9 +33,7 @@ def pushed(node: EmbeddedBroker) -> list[ClientReading]:
     return node.call(read)
 
 
-def test_the_console_tool_makes_shows_and_deletes_subscriptions(
-    tools: KafkaTools, node: EmbeddedBroker
-) -> None:
+def test_the_tool_creates_shows_and_deletes_subscriptions(tools: KafkaTools, node: EmbeddedBroker) -> None:
     def run(tool: str, *arguments: str) -> str:
         ran = tools.run(tool, "--bootstrap-server", node.bootstrap, *arguments)
         assert ran.code == 0 and "Exception" not in ran.text, ran.text
@@ -61,7 +59,7 @@ def test_the_console_tool_makes_shows_and_deletes_subscriptions(
 
 
 @pytest.mark.parametrize("compression", ["zstd", "none"])
-def test_a_java_producer_pushes_what_is_subscribed_to(
+def test_a_java_producer_pushes_the_subscribed_metrics(
     tools: KafkaTools, node: EmbeddedBroker, compression: str
 ) -> None:
     server = ("--bootstrap-server", node.bootstrap)

@@ -65,7 +65,7 @@ def put(url: str, content: object) -> bool:
         return False
 
 
-def test_a_source_counts_exactly_over_a_kill(servers: str, tmp_path: Path) -> None:
+def test_a_source_counts_exactly_although_its_worker_is_killed(servers: str, tmp_path: Path) -> None:
     if (reason := why_not()) is not None:
         pytest.skip(reason)
     topic = new_topic(servers)

@@ -80,7 +80,7 @@ def test_kafka_reads_access_control_entries_quotas_and_credentials(tools: KafkaT
     assert f'"storedKey":"{b64encode(STORED_KEY).decode()}"' in credential and "alice" in credential
 
 
-def test_kafka_passes_over_the_records_that_are_our_own(tools: KafkaTools, tmp_path: Path) -> None:
+def test_kafka_skips_the_records_that_are_our_own(tools: KafkaTools, tmp_path: Path) -> None:
     """The reply to a repeated command, and the voters: Kafka's tool reports unknown records, and reads on."""
     world = MetadataWorld(brokers=1)
     request = RequestId(world.image.brokers[0].broker_epoch, 0, 0)
@@ -97,7 +97,7 @@ def test_kafka_passes_over_the_records_that_are_our_own(tools: KafkaTools, tmp_p
     assert payloads(read.text).count("TOPIC_RECORD") == 2
 
 
-def test_kafka_reads_the_log_of_a_voter_with_its_reigns(tools: KafkaTools, tmp_path: Path) -> None:
+def test_kafka_reads_the_log_of_a_voter_with_its_terms(tools: KafkaTools, tmp_path: Path) -> None:
     """Index and term of a Raft entry are in header fields that belong to a producer elsewhere."""
     world = World(1)
     for number in range(3):

@@ -48,7 +48,7 @@ def test_java_rereads_records_of_share_groups_to_the_same_bytes(ask_java: AskJav
     assert answered == asked
 
 
-def test_java_rereads_what_consumers_say_to_each_other_to_the_same_bytes(
+def test_java_rereads_the_data_that_consumers_exchange_to_the_same_bytes(
     ask_java: AskJava,
 ) -> None:
     random = Random(1)

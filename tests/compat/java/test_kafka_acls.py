@@ -144,7 +144,7 @@ def said(ran: Ran) -> tuple[int, list[str]]:
     return ran.code, sorted(line for line in text.splitlines() if not line.lstrip().startswith("at "))
 
 
-def test_the_tool_says_the_same_of_both(tools: KafkaTools, both: tuple[str, str], home: Path) -> None:
+def test_kafka_acls_prints_the_same_at_both(tools: KafkaTools, both: tuple[str, str], home: Path) -> None:
     for asked in STEPS:
         mine, theirs = (said(command(tools, home, address, ADMINISTRATOR, asked)) for address in both)
 
@@ -160,7 +160,7 @@ def test_the_tool_says_the_same_of_both(tools: KafkaTools, both: tuple[str, str]
     ],
     ids=lambda asked: asked.arguments[0],
 )
-def test_who_has_no_right_is_told_the_same(
+def test_a_client_without_rights_gets_the_same_error(
     tools: KafkaTools, both: tuple[str, str], home: Path, asked: Step
 ) -> None:
     for address in both:

@@ -121,7 +121,7 @@ def test_kafka_configs_of_topics_and_brokers(shell: Shell, topic: str) -> None:
     assert wrong.code != 0 or "InvalidConfigurationException" in wrong.text
 
 
-def test_kafka_configs_of_a_quota_that_kafka_topics_then_meets(shell: Shell, tmp_path: Path) -> None:
+def test_kafka_configs_sets_a_quota_that_kafka_topics_then_meets(shell: Shell, tmp_path: Path) -> None:
     client_id, topic = f"quota-{uuid4().hex[:8]}", f"java-{uuid4().hex[:8]}"
     config = tmp_path / "client.properties"
     config.write_text(f"client.id={client_id}\n")
@@ -215,7 +215,7 @@ def test_kafka_configs_of_scram_credentials(shell: Shell) -> None:
     assert "does not exist" in again.text
 
 
-def test_kafka_acls_are_refused_without_an_authorizer(shell: Shell) -> None:
+def test_kafka_acls_are_rejected_without_an_authorizer(shell: Shell) -> None:
     alice = ("--allow-principal", "User:alice", "--operation", "Read", "--topic", "t")
 
     added = shell.run("kafka-acls", "--add", *alice)
@@ -391,7 +391,7 @@ def test_kafka_features(shell: Shell) -> None:
         shell.ok("kafka-features", "upgrade", "--feature", "group.version=1")
 
 
-def test_a_release_that_knows_less_takes_no_level_back(shell: Shell) -> None:
+def test_an_older_release_downgrades_no_feature(shell: Shell) -> None:
     """Release 4.3 has features that this cluster lacks, and share.version 1, where a new cluster has 2."""
     before = shell.ok("kafka-features", "describe")
 

@@ -108,7 +108,9 @@ def test_kafka_topics_of_three_replicas(shell: Shell) -> None:
     eventually(lambda: name not in shell.ok("kafka-topics", "--list").split(), "it is deleted", PATIENT_S)
 
 
-def test_kafka_topics_shows_what_lacks_replicas(shell: Shell, cluster: Cluster, create: Create) -> None:
+def test_kafka_topics_shows_partitions_that_lack_replicas(
+    shell: Shell, cluster: Cluster, create: Create
+) -> None:
     topic = create("0:1:2", min_insync_replicas="3")
     describe = ("kafka-topics", "--describe", "--topic", topic)
     whole = [
@@ -207,7 +209,7 @@ def test_kafka_leader_election_of_preferred_replicas(shell: Shell, cluster: Clus
     eventually(lambda: leaders(shell, topic)[0] == "1", "1 leads", PATIENT_S)
 
 
-def test_kafka_leader_election_of_one_that_is_not_in_sync(
+def test_kafka_leader_election_of_a_replica_that_is_not_in_sync(
     shell: Shell, cluster: Cluster, create: Create
 ) -> None:
     topic = create("0:1")
@@ -367,7 +369,7 @@ def test_kafka_get_offsets_and_delete_records_across_replicas(
     cluster.start(0)
 
 
-def test_a_java_producer_and_consumer_go_through_the_death_of_a_leader(
+def test_a_java_producer_and_consumer_survive_the_death_of_a_leader(
     shell: Shell, cluster: Cluster, create: Create
 ) -> None:
     topic = create("0:1:2", min_insync_replicas="2")
@@ -398,9 +400,7 @@ def log_end(cluster: Cluster, topic: str) -> int:
     return sum(path.stat().st_size for path in folder.glob("*.log"))
 
 
-def test_topics_tells_which_replicas_may_lead_though_they_are_not_in_sync(
-    shell: Shell, cluster: Cluster, create: Create
-) -> None:
+def test_kafka_topics_shows_eligible_leader_replicas(shell: Shell, cluster: Cluster, create: Create) -> None:
     """KIP-966, with its feature as kafka-features shows it."""
     topic = create("0:1", min_insync_replicas="2")
     features = shell.ok("kafka-features", "describe")

@@ -80,7 +80,7 @@ def fill(client: WireClient) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_consumer_that_is_refused_reads_once_others_have_left(
+def test_a_rejected_consumer_reads_when_others_have_left(
     node: Server, tools: KafkaTools, protocol: str
 ) -> None:
     topic = f"refusals-{protocol}"

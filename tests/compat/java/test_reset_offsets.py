@@ -181,7 +181,7 @@ def test_each_tool_reads_the_file_of_the_other(scene: Scene, tmp_path: Path) -> 
     assert scene.by_kafka(*way, "--dry-run") == {0: END} == scene.by_ottla(*way)
 
 
-def test_what_one_tool_sets_the_other_shows(scene: Scene) -> None:
+def test_each_tool_shows_the_offsets_that_the_other_sets(scene: Scene) -> None:
     where = ("--topic", f"{scene.topic}:0")
     try:
         scene.by_kafka("--to-offset", "4", *where, "--execute")
@@ -193,7 +193,7 @@ def test_what_one_tool_sets_the_other_shows(scene: Scene) -> None:
         scene.commit(COMMITTED)
 
 
-def test_what_was_never_committed_is_not_shifted(scene: Scene) -> None:
+def test_an_offset_that_was_never_committed_is_not_shifted(scene: Scene) -> None:
     way = ("--shift-by", "1", "--topic", scene.topic)
 
     ran = scene.kafka("--reset-offsets", "--group", scene.group, *way, "--dry-run")
@@ -202,7 +202,7 @@ def test_what_was_never_committed_is_not_shifted(scene: Scene) -> None:
     assert f"{scene.topic}-1 cannot be shifted" in scene.ottla("group", "reset", scene.group, *way, code=1)
 
 
-def test_a_group_that_is_not_there_is_made(scene: Scene) -> None:
+def test_a_group_that_does_not_exist_is_created(scene: Scene) -> None:
     for number, tool in enumerate(("kafka", "ottla")):
         fresh = f"{scene.group}-{number}"
         way = ("--to-earliest", "--topic", scene.topic, "--execute")

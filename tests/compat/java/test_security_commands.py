@@ -86,7 +86,7 @@ def ours_as_theirs(both: Both, *words: str) -> set[tuple[str, ...]]:
         ),
     ],
 )
-def test_the_same_words_make_the_same_acls_and_each_tool_sees_those_of_the_other(
+def test_the_same_options_make_the_same_acls_and_each_tool_sees_those_of_the_other(
     both: Both, ours: list[str], theirs: list[str]
 ) -> None:
     both.ours("acl", "create", "--allow", "User:of-ottla", *ours)

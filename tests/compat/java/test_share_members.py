@@ -158,7 +158,7 @@ def test_members_of_a_group_are_given_every_record_once(
     assert late.values() == Counter(["last"])
 
 
-def test_what_is_released_comes_again_and_what_is_rejected_does_not(
+def test_released_records_are_delivered_again_and_rejected_ones_are_not(
     jvm_of: Callable[[], Jvm], bootstrap: str, topic: str, group: str
 ) -> None:
     jvm = jvm_of()
@@ -179,7 +179,7 @@ def test_what_is_released_comes_again_and_what_is_rejected_does_not(
     assert jvm.values("c") == Counter(["six"])
 
 
-def test_what_a_member_held_that_crashed_is_given_to_another_at_once(
+def test_the_records_of_a_crashed_member_are_given_to_another_at_once(
     jvm_of: Callable[[], Jvm], bootstrap: str, topic: str, group: str
 ) -> None:
     crashing, other = jvm_of(), jvm_of()

@@ -70,7 +70,7 @@ def test_java_answers_the_same(ask_java: AskJava) -> None:
 
 
 @pytest.mark.parametrize("kind", ["has_gaps", "is_compacted", "has_aborted"])
-def test_java_differs_in_nothing_but_that_our_start_offset_moves_sooner(ask_java: AskJava, kind: str) -> None:
+def test_java_differs_only_in_that_our_start_offset_moves_sooner(ask_java: AskJava, kind: str) -> None:
     """Our start offset passes archived records before they are written, and stops at the next gap.
 
     Kafka's waits for a write, and stops before a batch that a gap might follow.
@@ -101,7 +101,7 @@ def said(answer: str) -> str:
     return f"written={answer.rsplit('/', 1)[1]}" if answer.startswith("written=") else answer
 
 
-def test_java_answers_the_same_while_records_are_deleted_but_for_its_bugs(ask_java: AskJava) -> None:
+def test_java_answers_the_same_while_records_are_deleted_except_for_its_bugs(ask_java: AskJava) -> None:
     sessions = played(range(300), is_roomy=True, is_deleted=True)
     answers = iter(judged(ask_java, sessions))
 

@@ -21,7 +21,7 @@ PATIENT_S = 120.0
 KEYS, KILLS, RECORDS_A_LIFE = 5, 2, 300
 
 
-def test_counts_are_exact_over_kills(servers: str, tmp_path: Path) -> None:
+def test_counts_are_exact_although_the_application_is_killed(servers: str, tmp_path: Path) -> None:
     if (reason := why_not()) is not None:
         pytest.skip(reason)
     source, counts = new_topic(servers, 2), new_topic(servers)

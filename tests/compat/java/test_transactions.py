@@ -103,7 +103,7 @@ def thrown(call: Callable[[], object]) -> str:
     return error.value.name
 
 
-def test_what_is_committed_is_read_and_what_is_aborted_is_not(
+def test_committed_records_are_read_and_aborted_ones_are_not(
     java: Transactions, moves_epoch: bool, topic: str, shell: Shell
 ) -> None:
     anna, my_id = name("anna"), name("id")
@@ -144,7 +144,7 @@ def test_a_producer_that_has_a_successor_is_fenced(java: Transactions, topic: st
     java("close", berta)
 
 
-def test_a_transaction_is_over_when_its_time_is(java: Transactions, topic: str) -> None:
+def test_a_transaction_is_aborted_after_its_timeout(java: Transactions, topic: str) -> None:
     anna = name("anna")
     begin(java, anna, name("id"), "transaction.timeout.ms=500")
     java("send", anna, f"{topic}-0", "too-late")
@@ -234,7 +234,9 @@ def test_kafka_transactions_by_every_command(
     java("close", anna)
 
 
-def test_kafka_transactions_finds_and_aborts_what_hangs(servers: str, topic: str, shell: Shell) -> None:
+def test_kafka_transactions_finds_and_aborts_hanging_transactions(
+    servers: str, topic: str, shell: Shell
+) -> None:
     with WireClient(leader_of(servers, topic)) as wire:
         leave_hanging(wire, topic, 2**41, 3)
     search = ("find-hanging", "--topic", topic, "--max-transaction-timeout")

@@ -200,7 +200,7 @@ def test_trap_18_a_new_leader_has_an_epoch_and_each_offset_its_own(moved: Placed
     assert (of_the_highest_time.offset, of_the_highest_time.leader_epoch) == (2, new)
 
 
-def test_trap_18_only_the_leader_tells_the_ends_of_epochs(moved: Placed) -> None:
+def test_trap_18_only_the_leader_returns_the_ends_of_epochs(moved: Placed) -> None:
     old, new, leader = moved.former_epoch, moved.leader_epoch, moved.leader
 
     assert moved.end_of_epoch(leader, old) == (NONE, old, 2)
@@ -217,7 +217,7 @@ def test_trap_30_a_new_leader_knows_the_last_batches_of_a_producer(moved: Placed
     assert gap.error_code == OUT_OF_ORDER
 
 
-def test_trap_20_who_does_not_lead_says_so_at_once_and_names_the_leader(placed: Placed) -> None:
+def test_trap_20_a_broker_that_does_not_lead_says_so_at_once_and_names_the_leader(placed: Placed) -> None:
     leader = (placed.leader_id, placed.leader_epoch)
     began = time.monotonic()
     produces = [placed.produce(at, version) for at in (placed.follower, placed.other) for version in (10, 12)]
@@ -236,7 +236,7 @@ def test_trap_20_who_does_not_lead_says_so_at_once_and_names_the_leader(placed: 
         assert (told.leader_id, told.leader_epoch) == leader
 
 
-def test_trap_37_a_leader_that_is_named_has_the_endpoint_that_metadata_tell(placed: Placed) -> None:
+def test_trap_37_a_named_leader_has_its_endpoint_in_metadata(placed: Placed) -> None:
     known = {
         one.node_id: (one.host, one.port) for one in placed.other.call("metadata", 12, topics=[]).brokers
     }
@@ -281,7 +281,7 @@ def test_trap_38_version_1_of_offset_fetch_has_its_error_in_every_partition(brok
     assert whole.error_code == NOT_COORDINATOR
 
 
-def test_trap_42_acks_all_times_out_and_is_refused_before_and_after_the_append(
+def test_trap_42_acks_all_times_out_and_is_rejected_before_and_after_the_append(
     brokers: Brokers, request: pytest.FixtureRequest
 ) -> None:
     if os.environ.get("OTTLA_TEST_BOOTSTRAP"):

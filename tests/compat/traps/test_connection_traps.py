@@ -107,7 +107,7 @@ def test_trap_04_version_5_with_another_cluster_id_asks_to_bootstrap_again(
         pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500), id="tls"),
     ],
 )
-def test_trap_05_what_cannot_be_parsed_closes_the_connection_and_only_that(
+def test_trap_05_a_request_that_cannot_be_parsed_closes_its_connection_only(
     connect: Connect, data: bytes
 ) -> None:
     other, bad = connect(), connect()

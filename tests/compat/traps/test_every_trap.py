@@ -104,7 +104,7 @@ def test_every_test_of_a_trap_asserts_something() -> None:
     assert silent == []
 
 
-def test_every_error_code_that_a_trap_speaks_of_is_asserted() -> None:
+def test_every_error_code_in_the_text_of_a_trap_is_asserted() -> None:
     asserted: dict[int, set[int]] = defaultdict(set)
     for number, test, named in trap_tests():
         asserted[number].update(asserted_integers(test, named))

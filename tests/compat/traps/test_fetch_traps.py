@@ -138,7 +138,7 @@ def test_trap_14_fetch_answers_only_errors_that_javas_client_knows(client: WireC
         assert not found.records
 
 
-def test_trap_15_sessions_remember_partitions_and_leave_out_what_did_not_change(
+def test_trap_15_sessions_remember_partitions_and_leave_out_unchanged_ones(
     client: WireClient, connect: Connect
 ) -> None:
     name = create_topic(client, partitions=3)
@@ -237,7 +237,7 @@ def test_trap_17_beyond_the_end_is_out_of_range_and_at_the_end_is_empty(
         assert (one.high_watermark, one.last_stable_offset, one.log_start_offset) == (-1, -1, -1)
 
 
-def test_trap_17_what_was_deleted_is_out_of_range(client: WireClient, topic: str) -> None:
+def test_trap_17_a_deleted_offset_is_out_of_range(client: WireClient, topic: str) -> None:
     append(client, topic, batch(), batch(), batch())
     wanted = {"name": topic, "partitions": [{"partition_index": 0, "offset": 2}]}
     deleted = only(client.call("delete_records", 2, topics=[wanted], timeout_ms=5000).topics)

@@ -95,7 +95,9 @@ def commit(
     return int(only(only(answer.topics).partitions).error_code)
 
 
-def test_trap_12_a_coordinator_that_is_not_ready_is_14_15_or_16_and_soon_is(client: WireClient) -> None:
+def test_trap_12_a_coordinator_that_is_not_ready_answers_14_15_or_16_and_is_ready_soon(
+    client: WireClient,
+) -> None:
     name = f"group-{uuid4().hex[:8]}"
     seen: list[int] = []
 
@@ -110,7 +112,7 @@ def test_trap_12_a_coordinator_that_is_not_ready_is_14_15_or_16_and_soon_is(clie
     assert (found.error_code, found.key) == (0, name)
 
 
-def test_trap_21_version_4_asks_for_the_member_id_that_it_made(client: WireClient, group: str) -> None:
+def test_trap_21_version_4_returns_a_member_id_and_requires_it(client: WireClient, group: str) -> None:
     first = client.call("join_group", 4, **request(group))
     second = client.call("join_group", 4, **request(group, first.member_id))
 
@@ -152,7 +154,7 @@ def test_trap_21_version_3_joins_directly(client: WireClient, group: str) -> Non
         ({"protocol_type": ""}, 23),
     ],
 )
-def test_trap_21_refused_joins(client: WireClient, group: str, fields: dict[str, Any], error: int) -> None:
+def test_trap_21_rejected_joins(client: WireClient, group: str, fields: dict[str, Any], error: int) -> None:
     assert client.call("join_group", 7, **{**request(group), **fields}).error_code == error
 
 
@@ -269,7 +271,7 @@ def test_trap_24_commits_from_outside_need_an_empty_group(client: WireClient, gr
     assert (outside, intruder, member) == (0, 25, 0)
 
 
-def test_trap_24_refused_and_accepted_commits(client: WireClient, group: str, topic: str) -> None:
+def test_trap_24_rejected_and_accepted_commits(client: WireClient, group: str, topic: str) -> None:
     assert commit(client, group, "no-such-topic-at-all") == 3
     assert commit(client, group, topic, partition_index=9) == 3
     assert commit(client, group, topic, committed_metadata="x" * 4097) == 12

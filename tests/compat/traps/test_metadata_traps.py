@@ -54,7 +54,7 @@ def test_trap_10_metadata_names_cluster_controller_ids_and_epochs(client: WireCl
     assert found.topic_authorized_operations == NOT_ASKED
 
 
-def test_trap_10_authorized_operations_are_told_when_asked(client: WireClient, topic: str) -> None:
+def test_trap_10_authorized_operations_are_returned_on_request(client: WireClient, topic: str) -> None:
     answer = client.call(
         "metadata",
         10,
@@ -91,7 +91,7 @@ def test_trap_10_internal_topics_are_marked(client: WireClient) -> None:
     assert only(answer.topics).is_internal
 
 
-def test_trap_11_an_unknown_topic_is_an_error_first_and_created_for_those_who_ask(client: WireClient) -> None:
+def test_trap_11_an_unknown_topic_is_an_error_first_and_created_on_request(client: WireClient) -> None:
     name = f"auto-{uuid4().hex[:8]}"
 
     refused = only(
@@ -235,7 +235,7 @@ def test_trap_33_incremental_changes_set_delete_append_and_subtract(client: Wire
     assert value_of(client, topic, "retention.ms") == "604800000"
 
 
-def test_trap_33_what_may_not_be_altered(client: WireClient, topic: str, is_reference: bool) -> None:
+def test_trap_33_invalid_changes_are_rejected(client: WireClient, topic: str, is_reference: bool) -> None:
     assert alter(client, topic, ("retention.ms", SET, "soon")).error_code == 40
     assert alter(client, topic, ("no.such.config", SET, "1")).error_code == 40
     assert alter(client, topic, ("retention.ms", APPEND, "1")).error_code == 40
@@ -274,7 +274,7 @@ def create(client: WireClient, name: str, version: int = 7, **fields: Any) -> An
     return only(client.call("create_topics", version, topics=[wanted], timeout_ms=5000).topics)
 
 
-def test_trap_34_created_topics_tell_counts_configs_and_id(client: WireClient) -> None:
+def test_trap_34_created_topics_are_returned_with_counts_configs_and_id(client: WireClient) -> None:
     found = create(client, f"t34-{uuid4().hex[:8]}", num_partitions=-1, replication_factor=-1)
     configs = {one.name: one for one in found.configs}
 
@@ -284,7 +284,7 @@ def test_trap_34_created_topics_tell_counts_configs_and_id(client: WireClient) -
     assert configs["cleanup.policy"].value == "delete"
 
 
-def test_trap_34_topics_that_may_not_be(client: WireClient, topic: str) -> None:
+def test_trap_34_invalid_topics_are_rejected(client: WireClient, topic: str) -> None:
     name = f"t34.{uuid4().hex[:8]}"
     assert create(client, name).error_code == 0
     colliding = create(client, name.replace(".", "_"))

@@ -119,7 +119,7 @@ def test_trap_39_null_records_are_an_invalid_record_and_the_connection_goes_on(
     assert produce(client, topic, batch()).error_code == NONE
 
 
-def test_trap_42_min_insync_replicas_counts_no_more_replicas_than_there_are(client: WireClient) -> None:
+def test_trap_42_min_insync_replicas_is_limited_by_the_replication_factor(client: WireClient) -> None:
     name = create_topic(client, min_insync_replicas="2")
 
     every = produce(client, name, batch())
@@ -175,7 +175,7 @@ def test_section_4_zstd_needs_produce_7(client: WireClient, topic: str) -> None:
     assert produce(client, topic, sent, version=7).error_code == NONE
 
 
-def test_section_4_an_unknown_compression_is_refused(
+def test_section_4_an_unknown_compression_is_rejected(
     client: WireClient, topic: str, is_reference: bool
 ) -> None:
     found = produce(client, topic, batch(attributes=6))
@@ -198,7 +198,7 @@ def test_section_4_timestamps_more_than_an_hour_ahead_are_invalid(client: WireCl
         assert produce(client, topic, batch(base_timestamp=accepted)).error_code == NONE
 
 
-def test_section_4_log_append_time_is_the_brokers_and_in_the_answer(client: WireClient) -> None:
+def test_section_4_log_append_time_is_the_brokers_and_in_the_response(client: WireClient) -> None:
     name = create_topic(client, message_timestamp_type="LogAppendTime")
     before = now_ms()
 
@@ -211,7 +211,7 @@ def test_section_4_log_append_time_is_the_brokers_and_in_the_answer(client: Wire
     assert produce(client, name, batch(attributes=LOG_APPEND_TIME)).error_code == 32
 
 
-def test_section_4_create_time_is_the_producers_and_the_answer_says_none(
+def test_section_4_create_time_is_the_producers_and_the_response_has_no_time(
     client: WireClient, topic: str
 ) -> None:
     found = produce(client, topic, batch(base_timestamp=now_ms() - 5))

@@ -99,7 +99,7 @@ def fetch_committed(client: WireClient, topic: str) -> Any:
     return only(only(answer.responses).partitions)
 
 
-def test_trap_12_a_new_transactional_id_is_told_to_wait_until_its_coordinator_serves(
+def test_trap_12_a_new_transactional_id_has_to_wait_until_its_coordinator_serves(
     client: WireClient,
 ) -> None:
     seen: list[int] = []
@@ -167,7 +167,7 @@ def test_trap_28_a_repeated_call_aborts_the_open_transaction(transaction: Transa
     assert read_headers(found.records)[-1]["attributes"] & CONTROL
 
 
-def test_trap_29_a_partition_that_was_not_added_is_refused_and_since_version_12_added(
+def test_trap_29_a_partition_that_was_not_added_is_rejected_and_since_version_12_added(
     transaction: Transaction,
 ) -> None:
     refused = [produce(transaction, version) for version in (9, 10, 11)]
@@ -179,7 +179,7 @@ def test_trap_29_a_partition_that_was_not_added_is_refused_and_since_version_12_
     assert end(transaction, FIRST_VERSION_OF_V2, committed=True).error_code == NONE
 
 
-def test_trap_29_an_old_epoch_is_fenced_in_words_of_the_version(transaction: Transaction) -> None:
+def test_trap_29_an_old_epoch_is_fenced_with_the_error_of_the_version(transaction: Transaction) -> None:
     transaction.add(0)
     assert produce(transaction, 9) == NONE
     assert init(transaction.wire, transaction.id).error_code == NONE
@@ -192,7 +192,7 @@ def test_trap_29_an_old_epoch_is_fenced_in_words_of_the_version(transaction: Tra
     assert end(transaction, LAST_VERSION_OF_V1, committed=True).error_code == FENCED
 
 
-def test_trap_29_a_partition_that_there_is_not_keeps_all_out_of_a_transaction(
+def test_trap_29_an_unknown_partition_keeps_all_others_out_of_the_transaction(
     transaction: Transaction,
 ) -> None:
     there, nowhere = {"name": transaction.topic, "partitions": [0]}, {"name": "nowhere", "partitions": [0, 1]}
