@@ -81,7 +81,7 @@ class Story:
                 case "failed":
                     self.failures.append(f"{member}: {told['error']}")
                 case _:
-                    self.failures.append(f"{member} told {told}")
+                    self.failures.append(f"{member} reported {told}")
             self.lock.notify_all()
 
     def _read(self, member: str, partition: str, generation: int, at_ms: int) -> None:

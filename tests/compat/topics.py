@@ -25,7 +25,7 @@ def new_topic(bootstrap: str, partitions: int = 1) -> str:
             assert last_stable_offsets(bootstrap, name) == dict.fromkeys(range(partitions), 0)
             return name
         except (KafkaException, KeyError, AssertionError):
-            assert time.monotonic() < deadline, f"{name} is not led"
+            assert time.monotonic() < deadline, f"{name} has no leader"
             time.sleep(0.05)
 
 

@@ -66,7 +66,7 @@ class Program:
                 line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
             except Empty:
                 self.is_behind = True
-                raise AssertionError(f"{self.name} says nothing for {patient_s} s") from None
+                raise AssertionError(f"{self.name} has not answered for {patient_s} s") from None
             number, _, answer = line.partition(" ")
             if number == str(self._number):
                 return answer

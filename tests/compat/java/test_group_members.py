@@ -172,7 +172,7 @@ def test_a_member_without_records_rests(
     before_s = cpu_seconds_of(pid)
     time.sleep(RESTS_FOR_S)
 
-    assert cpu_seconds_of(pid) - before_s < RESTS_FOR_S / 4, "of a core; it is 0.02, and 1.6 without a rest"
+    assert cpu_seconds_of(pid) - before_s < RESTS_FOR_S / 4, "it uses 0.02 cores, or 1.6 without a pause"
 
 
 def test_crashed_members_are_replaced(

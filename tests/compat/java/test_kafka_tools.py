@@ -371,7 +371,7 @@ def test_kafka_reassign_partitions(shell: Shell, topic: str, tmp_path: Path) -> 
     assert f"Reassignment of partition {topic}-0 is completed." in verified
     assert "No partition reassignments found." in shell.ok("kafka-reassign-partitions", "--list")
     described = shell.ok("kafka-configs", "--describe", "--entity-type", "topics", "--entity-name", topic)
-    assert "throttled" not in described, "verify takes the throttle away"
+    assert "throttled" not in described, "verify removes the throttle"
 
 
 def test_kafka_features(shell: Shell) -> None:

@@ -95,7 +95,7 @@ def test_kafka_topics_of_three_replicas(shell: Shell) -> None:
         lambda: (
             "PartitionCount: 5\tReplicationFactor: 3" in shell.ok("kafka-topics", "--describe", *of_topic)
         ),
-        "it has five partitions wherever one asks",
+        "every node knows five partitions",
         PATIENT_S,
     )
     shell.ok("kafka-topics", "--delete", *of_topic)
@@ -220,7 +220,7 @@ def test_kafka_leader_election_of_a_replica_that_is_not_in_sync(
     cluster.kill(0)
     cluster.start(1)
     shell.bootstrap = f"{cluster.nodes[1].bootstrap},{cluster.nodes[2].bootstrap}"
-    eventually(lambda: leaders(shell, topic) == ["none"], "nobody leads", PATIENT_S)
+    eventually(lambda: leaders(shell, topic) == ["none"], "no replica leads", PATIENT_S)
     unavailable = shell.ok("kafka-topics", "--describe", "--unavailable-partitions")
 
     elected = shell.ok(*election)
@@ -230,7 +230,7 @@ def test_kafka_leader_election_of_a_replica_that_is_not_in_sync(
 
     assert f"Topic: {topic}\tPartition: 0\tLeader: none" in unavailable
     assert f"Successfully completed leader election (UNCLEAN) for partitions {topic}-0" in elected
-    assert left == [0], "what only 0 had is gone: that is what was asked for"
+    assert left == [0], "an unclean election loses the records that only 0 had"
     eventually(lambda: in_sync(shell, topic) == [frozenset({0, 1})], "0 follows", PATIENT_S)
 
 
@@ -365,7 +365,7 @@ def test_kafka_get_offsets_and_delete_records_across_replicas(
     assert offsets(shell, topic, "earliest") == left
     assert cluster.terminate(0) == 0
     eventually(lambda: "0" not in leaders(shell, topic), "another leads", PATIENT_S)
-    assert offsets(shell, topic, "earliest") == left, "followers have cut them off too"
+    assert offsets(shell, topic, "earliest") == left, "followers have deleted them too"
     cluster.start(0)
 
 
@@ -411,7 +411,7 @@ def test_kafka_topics_shows_eligible_leader_replicas(shell: Shell, cluster: Clus
         text = shell.run("kafka-topics", "--describe", "--topic", topic).text
         return next((one for one in text.splitlines() if "Partition: 0" in one), "")
 
-    eventually(lambda: "Isr: 0\tElr: 1\tLastKnownElr: " in line(), "the killed one may lead", PATIENT_S)
+    eventually(lambda: "Isr: 0\tElr: 1\tLastKnownElr: " in line(), "the killed replica may lead", PATIENT_S)
     cluster.start(1)
     eventually(
         lambda: re.search(r"Isr: [01],[01]\tElr: \t", line()) is not None, "both are in sync", PATIENT_S

@@ -31,7 +31,7 @@ def brokers(servers: str) -> Iterator[Brokers]:
     with WireClient(servers.split(",")[0]) as client:
         found = eventually(lambda: client.call("metadata", 12, topics=[]).brokers, lambda one: len(one) >= 3)
     if len(found) < 3:
-        pytest.skip("it takes three brokers")
+        pytest.skip("the test needs three brokers")
     clients = {one.node_id: WireClient(f"{one.host}:{one.port}") for one in found}
     yield clients
     for one in clients.values():
@@ -285,7 +285,7 @@ def test_trap_42_acks_all_times_out_and_is_rejected_before_and_after_the_append(
     brokers: Brokers, request: pytest.FixtureRequest
 ) -> None:
     if os.environ.get("OTTLA_TEST_BOOTSTRAP"):
-        pytest.skip("it takes brokers that may be killed")
+        pytest.skip("the test needs brokers that it may kill")
     three_nodes: Cluster = request.getfixturevalue("three_nodes")
     two = Placed(brokers, min_insync_replicas="2")
     leader, lost = two.leader, two.follower_id
