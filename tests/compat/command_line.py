@@ -1,5 +1,6 @@
-"""`ottla` as a process of the tests, run to its end or only started; `no_process_is_left` ends those still
-running.
+"""`ottla` as a process of the tests, run to its end or only started.
+
+`no_process_is_left` ends the processes that are still running.
 """
 
 import contextlib

@@ -1,6 +1,4 @@
-"""A producer for tests of groups: it writes numbered records until it is stopped, and knows which were
-stored.
-"""
+"""A producer of numbered records for tests of groups, which knows that the cluster has stored them."""
 
 import threading
 

@@ -179,8 +179,9 @@ class Fleet:
         return Members(self._commands[client], self._bootstrap, log)
 
     def each(self, act: Callable[[Group], object]) -> None:
-        """Run `act` for all groups at once that have not failed; an error is kept as the failure of its
-        group.
+        """Run `act` at once for all groups that have not failed.
+
+        An error is kept as the failure of its group.
         """
 
         def guarded(group: Group) -> None:
@@ -193,7 +194,7 @@ class Fleet:
             list(threads.map(guarded, [group for group in self.groups if group.failure is None]))
 
     def crash(self, *clients: str) -> None:
-        """Kill the dying process of each of these clients with SIGKILL, and so its members."""
+        """Kill the DYING process of each of these clients with SIGKILL, and so its members."""
         for client in clients:
             self._processes[client][DYING].kill()
             for group in self.groups:

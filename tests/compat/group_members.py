@@ -42,8 +42,9 @@ class Members:
     def start_member(
         self, name: str, story: Story, group: str, topics: str, settings: Mapping[str, str]
     ) -> None:
-        """Start a member whose name no living member of this process has; settings have the names of Java's
-        client.
+        """Start a member under a name that no living member of this process has.
+
+        Settings have their names in Java's client.
         """
         every = {"bootstrap.servers": self._bootstrap, "group.id": group}
         every |= QUICK if settings.get("group.protocol") != "consumer" else {}

@@ -1,4 +1,4 @@
-"""A history of the events that the members of one group report, and checks that it keeps the rules of groups.
+"""A history of the events that the members of one group report, with checks of the rules of groups.
 
 - Every record is consumed at least once, and exactly once while no member is killed and members leave in
   order.
@@ -22,8 +22,9 @@ NO_GENERATION = -1  # a member without membership polls what it had fetched, and
 
 @dataclass(slots=True)
 class Ownership:
-    """The time for which a member had a partition, in ms of the monotonic clock; no end while it still has
-    it.
+    """The time for which a member had a partition, in ms of the monotonic clock.
+
+    It has no end while the member still has the partition.
     """
 
     member: str

@@ -67,7 +67,7 @@ def last_stable_offset(wire: WireClient, topic: str) -> int:
 
 
 def leave_hanging(wire: WireClient, topic: str, producer_id: int, producer_epoch: int) -> None:
-    """Leave a transaction open in partition 0 that no coordinator knows.
+    """Leave a hanging transaction in partition 0: one that no coordinator knows.
 
     Such transactions could begin before leaders verified them with the coordinator (KAFKA-12671); here the
     verification is turned off for one batch.

@@ -60,9 +60,7 @@ class Server:
 
 
 class StartNode(Protocol):
-    """A function that starts a node in `data` with settings `name=value`, and returns when it has printed
-    READY.
-    """
+    """A function that starts a node in `data` with settings `name=value`, and waits for READY."""
 
     def __call__(self, data: Path, *overrides: str, port: int = 0) -> Server: ...
 

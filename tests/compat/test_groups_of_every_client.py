@@ -1,5 +1,4 @@
-"""Groups of other people's clients, side by side on three nodes: members join, leave and crash, a broker
-dies.
+"""Groups of other people's clients on three nodes: members join, leave and crash, and a broker dies.
 
 All groups read one topic. Each group is made of one client, in two processes, of which one will be killed.
 While none is killed, a job that consumes, processes and commits sees each record exactly once, afterwards at

@@ -90,7 +90,7 @@ def read_committed(bootstrap: str, topic: str) -> list[tuple[str, str]]:
 
 
 def last_stable_offsets(bootstrap: str, topic: str) -> dict[int, int]:
-    """Return the last stable offset of each partition, as its leader answers it."""
+    """Return the last stable offset of each partition, as answered by its leader."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     found = admin.list_topics(topic, TIMEOUT_S).topics[topic].partitions
     asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in found}

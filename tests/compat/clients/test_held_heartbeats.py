@@ -1,6 +1,4 @@
-"""Heartbeats whose responses the coordinator holds back until something changes, with librdkafka and on the
-wire.
-"""
+"""Heartbeats that the coordinator holds until something changes: of librdkafka, and on the wire."""
 
 import json
 import time
@@ -55,7 +53,8 @@ class Member:
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_heartbeats_of_librdkafka_wait_and_none_is_missed(bootstrap: str, topic: str, protocol: str) -> None:
     group = f"group-{uuid4().hex[:8]}"
-    _set_interval_ms(bootstrap, group, 5_000)  # librdkafka waits for that long; the servers' is shorter
+    # librdkafka waits for a response no longer than this interval, which is short on the tests' servers.
+    _set_interval_ms(bootstrap, group, 5_000)
     members = [Member(bootstrap, group, topic, protocol) for _ in range(2)]
 
     def poll_until(shares: list[int], *, waited_ms: float = 0) -> bool:
@@ -91,9 +90,9 @@ def _set_interval_ms(bootstrap: str, group: str, interval_ms: int) -> None:
 
 @pytest.mark.slow
 def test_a_named_clients_heartbeat_waits_until_another_member_joins(bootstrap: str) -> None:
-    """A heartbeat sent before the other member joins is answered that its member must join again.
+    """A heartbeat that waits when another member joins is answered with REBALANCE_IN_PROGRESS.
 
-    If a heartbeat was answered in time, before the join, the test tries again with a new group.
+    If it was answered before the other member joined, the test is repeated with a new group.
     """
     group = f"group-{uuid4().hex[:8]}"
     for _ in range(5):

@@ -135,8 +135,9 @@ def test_librdkafka_goes_on_after_a_purge(bootstrap: str, topic: str) -> None:
 
 
 def commits(producer: Producer, topic: str, value: bytes) -> bool:
-    """Return True if a transaction of one record can be committed; if it cannot, it must be possible to abort
-    it.
+    """Return True if a transaction of one record can be committed.
+
+    If it cannot, it must be possible to abort it.
     """
     producer.begin_transaction()
     producer.produce(topic, value, partition=0)

@@ -108,7 +108,10 @@ def order(item: dict[str, Any]) -> list[str]:
 
 
 def differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield where two normalised responses differ; config entries are matched by their name."""
+    """Yield each place where two normalised responses differ, with both values.
+
+    Config entries are matched by their name.
+    """
     if isinstance(one, dict) and isinstance(other, dict):
         for key in one:
             yield from differences(one[key], other.get(key, "absent"), f"{path}.{key}" if path else key)

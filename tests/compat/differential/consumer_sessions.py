@@ -50,7 +50,7 @@ class ConsumerSession:
         return self.base.ask(who, "consumer_group_heartbeat", **{"group_id": self.group, **fields})
 
     def beat(self, who: str, **fields: Any) -> Any:
-        """Send a heartbeat in the member's last epoch, and remember the assignment in the response."""
+        """Send a heartbeat with the member's current epoch, and remember the assignment in the response."""
         asked = {"member_id": who, "member_epoch": self.epochs.get(who, 0)}
         return self._heard(who, self.raw(who, **{**asked, **fields}))
 
@@ -428,7 +428,7 @@ def topics_grow_and_go(s: ConsumerSession) -> None:
     s.quietly("delete_topics", 6, topics=[{"name": second}], timeout_ms=30_000)
 
     def has_given_it_up(group: Any) -> bool:
-        """The description omits the deleted topic before the group has an epoch without it."""
+        """Return True if an epoch without the deleted topic is reached; descriptions omit it sooner."""
         return group.group_epoch > epoch and group.group_state == "Stable" and _has(group, "anna", 3)
 
     s.until(has_given_it_up, "anna")

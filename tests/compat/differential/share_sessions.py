@@ -53,7 +53,7 @@ class ShareSession:
         return self.ask(who, "share_group_heartbeat", **{"group_id": self.group, **fields})
 
     def beat(self, who: str, **fields: Any) -> Any:
-        """Send a heartbeat in the member's last epoch."""
+        """Send a heartbeat with the member's current epoch."""
         found = self.raw(who, **{"member_id": who, "member_epoch": self.epochs.get(who, 0), **fields})
         if not found.error_code:
             self.epochs[who] = found.member_epoch

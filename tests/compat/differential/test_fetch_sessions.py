@@ -52,7 +52,7 @@ class Reader:
         )
 
     def read(self, session_id: int, epoch: int, *made: int, forgets: Sequence[int] = ()) -> int:
-        """Fetch from the topic as it was created the first or the second time, and return the session id."""
+        """Fetch from these creations of the topic (0 is the first one), and return the session id."""
         found = self._fetch(
             self._version,
             session_id,

@@ -98,7 +98,7 @@ def test_kafka_skips_the_records_that_are_our_own(tools: KafkaTools, tmp_path: P
 
 
 def test_kafka_reads_the_log_of_a_voter_with_its_terms(tools: KafkaTools, tmp_path: Path) -> None:
-    """Index and term of a Raft entry are in header fields that belong to a producer elsewhere."""
+    """The index and term of a Raft entry are in the header fields that a producer uses elsewhere."""
     world = World(1)
     for number in range(3):
         world.leader().propose(f"n{number}")

@@ -123,7 +123,7 @@ def test_java_answers_the_same_while_records_are_deleted_except_for_its_bugs(ask
 def alike(our: Told, their: Told) -> bool:
     """Return True if members see no difference.
 
-    Our start offset may be higher, behind records that are completed.
+    Our start offset may be higher, after records that are completed.
     """
     behind = [(max(first, our.start), last, state) for first, last, state in their.states]
     return (

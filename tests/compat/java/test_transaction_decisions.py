@@ -73,7 +73,8 @@ def cases() -> Iterator[Case]:
         for pair in sorted(pairs):
             for verb in ("verify", "verify another"):
                 yield Case(2, before, verb, pair)
-            for version in (CLIENT_V1, CLIENT_V2) if epoch < 32_767 else (CLIENT_V1,):  # no such V2 client
+            # No client of version 2 gets the epoch 32767.
+            for version in (CLIENT_V1, CLIENT_V2) if epoch < 32_767 else (CLIENT_V1,):
                 yield Case(2, before, "add", pair, version=version)
                 yield Case(2, before, "add again", pair, version=version)
                 for committed in (True, False):
@@ -93,7 +94,7 @@ def test_java_decides_the_same(ask_java: AskJava) -> None:
         reason = why_different(case, ours, theirs)
         assert reason, f"{case}\n ours   {ours}\n theirs {theirs}"
         different[reason] = different.get(reason, 0) + 1
-    # Every decision that differs must still differ; one that does not is obsolete, since Kafka was fixed.
+    # Each of these decisions must still differ from Kafka's; otherwise Kafka has been fixed.
     assert different.keys() == {
         "D39",
         "D40: commit",

@@ -70,8 +70,7 @@ def kio_class(api: ApiKey, version: int, direction: str) -> Any:
 
 
 def tamed(message: Any, random: Random) -> Any:
-    """Return the message with numbers that kio's error codes, times and durations can hold, without our own
-    tags.
+    """Return the message with error codes, times and durations that kio can hold, without our own tags.
 
     Unlike Kafka's clients, kio rejects tags that it does not know.
     """
