@@ -27,7 +27,6 @@ UNREAD = (
     "node/start/",
     "scripts/",
     "tests/chaos/",
-    "tests/compat/",
     "tests/conftest.py",
     "tests/cpu_time.py",
     "tests/fuzz/",

@@ -17,9 +17,7 @@ from tests.compat.java.test_transaction_log import listed, words
 from tests.unit.groupcoord.transactions.states import IN_LOG, OTHER_ID, PREVIOUS_ID, PRODUCER_ID, S, at
 from tests.unit.groupcoord.transactions.transaction_world import P0, P1, TransactionWorld
 
-NOW_MS = (
-    1_700_000_070_000  # the judge's: transactions began 70 seconds ago, with a timeout of 60 seconds
-)
+NOW_MS = 1_700_000_070_000  # the judge's: transactions began 70 seconds ago, with a timeout of 60 seconds
 EPOCHS = (0, 5, 32_765, 32_766, 32_767)
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
