@@ -27,7 +27,7 @@ STRANGE = bytes(range(16))
 ONE_NODE = ("share.coordinator.state.topic.replication.factor=1", "share.coordinator.state.topic.min.isr=1")
 PARTITIONS = 2
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
-# Both servers answer the end of a session before they have released the member's records.
+# Both servers answer the end of a session before they have released the member's records, so tests wait.
 RELEASED_S = 1.0
 SEED = 20_261_128
 
