@@ -244,7 +244,7 @@ def members_come_and_go(s: ConsumerSession) -> None:
 
 
 @consumer_session("new")
-def an_answer_that_was_lost(s: ConsumerSession) -> None:
+def a_lost_response(s: ConsumerSession) -> None:
     s.join("anna")
     lost = dict(s.epochs), dict(s.owned)
     s.join("bert")
@@ -264,7 +264,7 @@ def an_answer_that_was_lost(s: ConsumerSession) -> None:
 
 
 @consumer_session("new")
-def range_and_who_votes_for_it(s: ConsumerSession) -> None:
+def members_vote_for_range(s: ConsumerSession) -> None:
     both = (s.topic, s.second)
     s.join("anna", *both, server_assignor="range")
     s.describe()
@@ -436,7 +436,7 @@ def topics_grow_and_go(s: ConsumerSession) -> None:
 
 
 @consumer_session("new")
-def a_target_that_is_put_off(s: ConsumerSession) -> None:
+def a_delayed_target(s: ConsumerSession) -> None:
     """KIP-1263: a timer computes the delayed target here, a heartbeat after the interval in Kafka."""
     interval = {"name": "consumer.assignment.interval.ms", "config_operation": 0, "value": "2000"}
     resource = {"resource_type": 32, "resource_name": s.group, "configs": [interval]}
@@ -474,7 +474,7 @@ WRONG_EXPRESSIONS: Final = (
 
 
 @consumer_session("old", "new")
-def requests_that_no_group_takes(s: ConsumerSession) -> None:
+def requests_that_every_group_rejects(s: ConsumerSession) -> None:
     whole = {
         "member_id": "anna",
         "member_epoch": 0,

@@ -351,7 +351,7 @@ def a_second_member_joins_and_the_first_leaves(s: Session) -> None:
 
 
 @session
-def those_who_join_again(s: Session) -> None:
+def members_join_again(s: Session) -> None:
     s.join("anna")
     s.sync("anna", "anna")
     s.join("anna")  # the leader with the same protocols: a new generation

@@ -252,7 +252,7 @@ def one_classic_member_meets_one_consumer(s: MigrationSession) -> None:
 
 
 @session
-def those_who_wait_are_told_to_join_again(s: MigrationSession) -> None:
+def waiting_members_have_to_join_again(s: MigrationSession) -> None:
     s.stable_classic_group("anna")
     s.base.begin_join("bert", **s.begun())
     s.base.is_waiting("bert")
@@ -265,7 +265,7 @@ def those_who_wait_are_told_to_join_again(s: MigrationSession) -> None:
 
 
 @session
-def those_who_wait_for_the_leader_are_told_to_join_again(s: MigrationSession) -> None:
+def members_that_wait_for_the_leader_have_to_join_again(s: MigrationSession) -> None:
     s.stable_classic_group("anna")
     s.base.begin_join("bert", **s.begun())
     s.base.is_waiting("bert")
@@ -336,7 +336,7 @@ def a_classic_member_joins_a_consumer_group(s: MigrationSession) -> None:
 
 
 @session
-def what_a_classic_member_is_refused(s: MigrationSession) -> None:
+def requests_of_a_classic_member_that_are_rejected(s: MigrationSession) -> None:
     s.come("m1")
     s.join("anna")
     s.sync("anna")
@@ -365,7 +365,7 @@ def what_a_classic_member_is_refused(s: MigrationSession) -> None:
 
 
 @session
-def who_leaves_a_consumer_group_by_the_classic_request(s: MigrationSession) -> None:
+def members_leave_a_consumer_group_by_the_classic_request(s: MigrationSession) -> None:
     s.come("m1")
     s.come("m2", instance_id="two")
     s.join("anna")

@@ -189,7 +189,7 @@ def one_member_from_join_to_delete(s: ShareSession) -> None:
 
 
 @share_session
-def heartbeats_that_are_none(s: ShareSession) -> None:
+def invalid_heartbeats(s: ShareSession) -> None:
     s.join("anna", member_id="")
     s.join("anna", member_id=" ")
     s.join("anna", member_id="m" * 37)

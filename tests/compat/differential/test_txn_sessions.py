@@ -11,7 +11,7 @@ from tests.compat.differential.txn_sessions import (
     Difference,
     Script,
     TxnSession,
-    a_copy_of_an_earlier_batch_comes_late,
+    a_late_copy_of_an_earlier_batch,
 )
 from tests.compat.servers import Server
 from tests.compat.wire_client import WireClient, eventually, only
@@ -57,7 +57,7 @@ def test_both_answer_and_log_the_same(servers: tuple[Server, Server], script: Sc
 
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda one: one.script.__name__)
 def test_both_differ_as_listed(servers: tuple[Server, Server], difference: Difference) -> None:
-    age = "new" if difference.script is a_copy_of_an_earlier_batch_comes_late else "v2"
+    age = "new" if difference.script is a_late_copy_of_an_earlier_batch else "v2"
     ours, theirs = (play(server, difference.script, age) for server in servers)
 
     assert (ours.answers[-2][1], theirs.answers[-2][1]) == (difference.ours, difference.theirs)

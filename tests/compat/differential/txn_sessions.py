@@ -487,7 +487,7 @@ def ends_are_asked_twice(s: TxnSession) -> None:
 
 
 @session()
-def nothing_is_ended(s: TxnSession) -> None:
+def there_is_nothing_to_end(s: TxnSession) -> None:
     s.init("a")
     if not s.moves_epoch:  # else it is one of the DIFFERENCES
         s.commit("a")
@@ -520,7 +520,7 @@ def a_successor_fences(s: TxnSession) -> None:
 
 
 @session()
-def pairs_that_are_not_theirs(s: TxnSession) -> None:
+def wrong_pairs(s: TxnSession) -> None:
     s.init("a")
     for is_open in (False, True):
         if is_open:
@@ -562,7 +562,7 @@ def producers_resume(s: TxnSession) -> None:
 
 
 @session()
-def what_init_refuses(s: TxnSession) -> None:
+def requests_that_init_rejects(s: TxnSession) -> None:
     for timeout_ms in (0, -1, 900_000, 900_001, 2**31 - 1):
         s.init("a", transaction_timeout_ms=timeout_ms)
     s.init("a", transactional_id="")
@@ -570,7 +570,7 @@ def what_init_refuses(s: TxnSession) -> None:
 
 
 @session("middle", "new")
-def half_a_pair_is_refused(s: TxnSession) -> None:
+def half_a_pair_is_rejected(s: TxnSession) -> None:
     s.init("a", expected=Pair(-1, 3))
     s.init("a", expected=Pair(3, -1))
 
@@ -590,7 +590,7 @@ def offsets_wait_for_the_end(s: TxnSession) -> None:
 
 
 @session()
-def offsets_that_are_refused(s: TxnSession) -> None:
+def rejected_offsets(s: TxnSession) -> None:
     s.init("a")
     if not s.moves_epoch:
         s.send_offset("a", 1)  # never added
@@ -626,7 +626,7 @@ def offsets_that_are_refused(s: TxnSession) -> None:
 
 
 @session("old", "middle", "new")
-def partitions_that_are_unknown(s: TxnSession) -> None:
+def unknown_partitions(s: TxnSession) -> None:
     s.init("a")
     s.add("a", 0, 99)
     s.add("a", 0, topic=f"{s.topic}-unknown")
@@ -640,7 +640,7 @@ def partitions_that_are_unknown(s: TxnSession) -> None:
 
 
 @session("old", "middle", "new")
-def batches_that_are_in_no_transaction(s: TxnSession) -> None:
+def batches_outside_of_transactions(s: TxnSession) -> None:
     s.init("a")
     s.produce("a", 0)
     s.add("a", 1)
@@ -657,7 +657,7 @@ def batches_that_are_in_no_transaction(s: TxnSession) -> None:
 
 
 @session("v2")
-def sequences_begin_anew(s: TxnSession) -> None:
+def sequences_start_again(s: TxnSession) -> None:
     s.init("a")
     s.produce("a", 0, sequence=4)
     s.produce("a", 0)
@@ -747,7 +747,7 @@ def a_commit_comes_after_the_abort(s: TxnSession) -> None:
     s.commit("a", pair=before)
 
 
-def a_zombie_expects_an_epoch_of_long_ago(s: TxnSession) -> None:
+def a_zombie_expects_an_old_epoch(s: TxnSession) -> None:
     """A zombie must not end the transaction of its successor."""
     s.init("zombie")
     s.init("living")
@@ -771,7 +771,7 @@ def there_is_nothing_to_commit(s: TxnSession) -> None:
     s.note("told and logged", (told, [state[0] for state in s.logged()[0]]))
 
 
-def a_copy_of_an_earlier_batch_comes_late(s: TxnSession) -> None:
+def a_late_copy_of_an_earlier_batch(s: TxnSession) -> None:
     """The batch that follows the copy must not be rejected as out of order."""
     s.init("a")
     s.begin("a", 0)
@@ -783,7 +783,7 @@ def a_copy_of_an_earlier_batch_comes_late(s: TxnSession) -> None:
 
 DIFFERENCES: Final = [
     Difference(script=a_commit_comes_after_the_abort, ours=(90, "-1", -1), theirs=(48, "-1", -1)),
-    Difference(script=a_zombie_expects_an_epoch_of_long_ago, ours=(0, "p0", 2), theirs=(48, "-1", -1)),
+    Difference(script=a_zombie_expects_an_old_epoch, ours=(0, "p0", 2), theirs=(48, "-1", -1)),
     Difference(
         script=a_marker_comes_twice,
         ours=(2, [("p0", 0, True, ("COMMIT", 0))]),
@@ -794,5 +794,5 @@ DIFFERENCES: Final = [
         ours=((48, "-1", -1), ["Empty", "Empty"]),
         theirs=((48, "-1", -1), ["Empty"]),
     ),
-    Difference(script=a_copy_of_an_earlier_batch_comes_late, ours=[0], theirs=[45]),
+    Difference(script=a_late_copy_of_an_earlier_batch, ours=[0], theirs=[45]),
 ]
