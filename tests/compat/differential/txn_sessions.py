@@ -94,7 +94,7 @@ class TxnSession:
         )
 
     def named(self, producer_id: int) -> str:
-        """Return the name of a producer id: a number in the order of their appearance; -1 stays."""
+        """Return the name of a producer id: p0, p1, ... in the order of their appearance; -1 stays."""
         if producer_id < 0:
             return str(producer_id)
         return self._names.setdefault(producer_id, f"p{len(self._names)}")
