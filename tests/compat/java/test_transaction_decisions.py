@@ -92,7 +92,7 @@ def test_java_decides_the_same(ask_java: AskJava) -> None:
         reason = why_different(case, ours, theirs)
         assert reason, f"{case}\n ours   {ours}\n theirs {theirs}"
         different[reason] = different.get(reason, 0) + 1
-    # Each of these decisions must still differ from Kafka's; otherwise Kafka has been fixed.
+    # Each of these decisions in groupcoord/DESIGN.md still differs from Kafka, or Kafka has been fixed.
     assert different.keys() == {
         "D39",
         "D40: commit",
