@@ -1,4 +1,4 @@
-"""Record batches for the tests, built by hand: right ones by default, and wrong in any field on demand."""
+"""Record batches for the tests, built by hand: valid by default, and wrong in any field on demand."""
 
 import struct
 import time
@@ -51,7 +51,10 @@ def record(delta: int, value: bytes | None, key: bytes | None = None, timestamp_
 def batch(
     values: Sequence[bytes | None] = (b"value",), *, keys: Sequence[bytes | None] | None = None, **wrong: Any
 ) -> bytes:
-    """A batch of the values; any header field or the `records` bytes as given; the CRC fits."""
+    """Return a batch of the values, with a CRC that fits.
+
+    `wrong` sets any header field, or the bytes of `records`.
+    """
     first = wrong.pop("base_timestamp", now_ms())
     fields: dict[str, Any] = {
         "base_offset": 0,
@@ -78,7 +81,7 @@ def batch(
 
 
 def read_headers(records: bytes | memoryview | None) -> list[dict[str, int]]:
-    """The headers of the whole batches in fetched bytes."""
+    """Return the headers of the whole batches in fetched bytes."""
     data = bytes(records or b"")
     found, at = [], 0
     while at + HEADER.size <= len(data):

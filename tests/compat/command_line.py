@@ -1,4 +1,7 @@
-"""`ottla` as a process of the tests: run to its end, or started; `no_process_is_left` ends what is left."""
+"""`ottla` as a process of the tests, run to its end or only started.
+
+`no_process_is_left` ends the processes that are still running.
+"""
 
 import contextlib
 import os
@@ -13,7 +16,7 @@ _started: "list[subprocess.Popen[str]]" = []
 
 
 def end_all() -> None:
-    """Ends what a failed test left running."""
+    """End the processes that a failed test left running."""
     while _started:
         process = _started.pop()
         if process.poll() is None:
@@ -42,7 +45,7 @@ def start(bootstrap: str, *arguments: str, stdout: int = subprocess.PIPE) -> "su
 def ottla(
     bootstrap: str, *arguments: str, given: str = "", code: int = 0, timeout_s: float = TIMEOUT_S
 ) -> str:
-    """Run a command to the end that we expect; what it printed, on whichever stream it should."""
+    """Run a command, check its exit code, and return its output: stdout if the code is 0, else stderr."""
     process = start(bootstrap, *arguments)
     try:
         out, err = process.communicate(given, timeout=timeout_s)

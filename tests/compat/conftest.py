@@ -1,7 +1,7 @@
 """Fixtures of the compatibility tests.
 
-`OTTLA_TEST_BOOTSTRAP=host:port` runs the trap tests, and those with `servers`, against any running server
-instead of nodes of their own (Apache Kafka 4.3.1 passes them, too: that is how they were made).
+`OTTLA_TEST_BOOTSTRAP=host:port` runs the trap tests, and those that use `servers`, against any running server
+instead of nodes of their own. Apache Kafka 4.3.1 passes them too: the tests were written against it.
 """
 
 import os
@@ -18,9 +18,9 @@ from tests.compat.servers import Server, start_kafka, start_ottla
 from tests.compat.wire_client import WireClient, eventually, only
 from tests.integration.cluster.conftest import Cluster, written
 
-# What the tests need of a server in order to be quick: no three seconds of grace for a new group, and members
-# of consumer groups that hear of changes within half a second. Half a minute after the start retention would
-# look for the first time, and take what a test has just written with times of long ago.
+# Settings that make the tests quick: a new group does not wait three seconds for more members, and members of
+# consumer groups learn of changes within half a second. Retention would run for the first time half a minute
+# after the start, and delete records that a test has just written with old timestamps.
 OVERRIDES = (
     "log.initial.task.delay.ms=3600000",
     "group.initial.rebalance.delay.ms=0",
@@ -32,13 +32,13 @@ OVERRIDES = (
     "share.coordinator.state.topic.min.isr=1",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms=200",
 )
-# Three nodes keep the states of share groups on all of them: one of them may be killed.
+# Three nodes keep the states of share groups on all of them, because tests kill one of the nodes.
 OF_THREE_NODES = tuple(one for one in OVERRIDES if not one.startswith("share.coordinator."))
 
 
 @pytest.fixture(scope="session")
 def ottla(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A node of Ottla of the session's own."""
+    """Run a node of Ottla for the session."""
     server = start_ottla(tmp_path_factory.mktemp("ottla"), *OVERRIDES)
     yield server
     server.stop()
@@ -46,7 +46,7 @@ def ottla(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Apache Kafka 4.3.1, or a skip that says what is missing."""
+    """Run Apache Kafka 4.3.1 for the session, or skip the test with the reason why it cannot run."""
     if (reason := why_not()) is not None:
         pytest.skip(reason)
     server = start_kafka(tmp_path_factory.mktemp("kafka"), *OVERRIDES)
@@ -56,7 +56,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three nodes of the session's own, each a process. Whoever stops one starts it again."""
+    """Run three nodes for the session, each a process. A test that stops one starts it again."""
     three = written(tmp_path_factory.mktemp("three"), 3, *OF_THREE_NODES)
     three.start(0, 1, 2)
     yield three
@@ -65,7 +65,7 @@ def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def runner_of() -> Iterator[Callable[..., ProgramRunner]]:
-    """`runner_of(artifacts)` is the one JVM with these classes, or a skip that says what is missing."""
+    """Give a function that returns the one JVM with the classes of `artifacts`, or skips with the reason."""
     started: dict[tuple[str, ...], ProgramRunner] = {}
 
     def runner(artifacts: tuple[str, ...] = KAFKA) -> ProgramRunner:
@@ -82,13 +82,13 @@ def runner_of() -> Iterator[Callable[..., ProgramRunner]]:
 
 @pytest.fixture(scope="session")
 def tools(runner_of: Callable[..., ProgramRunner]) -> KafkaTools:
-    """Apache Kafka's command-line tools in one JVM, or a skip that says what is missing."""
+    """Give Apache Kafka's command-line tools in one JVM, or skip the test with the reason."""
     return KafkaTools(runner_of())
 
 
 @pytest.fixture(scope="session")
 def bootstrap(request: pytest.FixtureRequest) -> str:
-    """The address under test."""
+    """Return the address of the server under test."""
     given = os.environ.get("OTTLA_TEST_BOOTSTRAP")
     if given:
         return given
@@ -98,7 +98,7 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def is_reference(bootstrap: str) -> bool:
-    """Whether the server under test is Apache Kafka, which has no feature of ours."""
+    """Return True if the server under test is Apache Kafka, which has no feature of ours."""
     with WireClient(bootstrap) as client:
         told = client.call("api_versions", 4, client_software_name="test", client_software_version="1")
     return not any(one.name.startswith("ottla.") for one in told.supported_features)
@@ -106,7 +106,7 @@ def is_reference(bootstrap: str) -> bool:
 
 @pytest.fixture(scope="session")
 def servers(request: pytest.FixtureRequest) -> str:
-    """The addresses under test where it shall be a cluster, separated by commas."""
+    """Return the addresses of the cluster under test, separated by commas."""
     given = os.environ.get("OTTLA_TEST_BOOTSTRAP")
     if given:
         return given
@@ -116,7 +116,7 @@ def servers(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def connect(bootstrap: str) -> Iterator[Callable[..., WireClient]]:
-    """More connections than one; all are closed at the end."""
+    """Give a function that opens more connections; all of them are closed at the end."""
     opened: list[WireClient] = []
 
     def one(**options: str | float | None) -> WireClient:
@@ -135,7 +135,7 @@ def client(connect: Callable[..., WireClient]) -> WireClient:
 
 @pytest.fixture
 def topic(client: WireClient) -> Iterator[str]:
-    """A topic of one partition that its leader serves, deleted afterwards."""
+    """Create a topic of one partition, wait until its leader serves it, and delete it afterwards."""
     name = create_topic(client)
     yield name
     with WireClient(client.bootstrap) as closer:
@@ -143,7 +143,7 @@ def topic(client: WireClient) -> Iterator[str]:
 
 
 def create_topic(client: WireClient, partitions: int = 1, **configs: str) -> str:
-    """A new topic (underscores in config names stand for dots) whose every partition answers."""
+    """Create a topic and wait until each partition has a leader; `_` in config names stands for a dot."""
     name = f"trap-{uuid4().hex[:10]}"
     settings = [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()]
     wanted = {"name": name, "num_partitions": partitions, "replication_factor": 1, "configs": settings}

@@ -1,4 +1,4 @@
-"""Records for groups to consume: numbered, all the time, and known to be in the cluster at the end."""
+"""A producer of numbered records for tests of groups, which knows that the cluster has stored them."""
 
 import threading
 
@@ -6,12 +6,12 @@ from confluent_kafka import Message, Producer
 
 
 class Feed:
-    """Numbered records into a topic, all the time until it is stopped."""
+    """A thread that writes numbered records to a topic until it is stopped."""
 
     def __init__(
         self, bootstrap: str, topic: str, partitions: int, *, pause_s: float = 0.02, first: int = 0
     ) -> None:
-        """Five records, then a pause, again and again; the numbers begin with `first`."""
+        """Start the thread: it writes five records, pauses, and repeats. The numbers begin with `first`."""
         self.next = first
         self.delivered: set[str] = set()
         self.problems: list[str] = []
@@ -40,7 +40,7 @@ class Feed:
             self.problems.append(f"{message.value()!r} to {message.partition()}: {error}")
 
     def stop(self) -> set[str]:
-        """All that was sent, which the cluster has."""
+        """Stop, and return the values of all records sent; the cluster has acknowledged every one of them."""
         self._stopping.set()
         self._thread.join()
         assert self._producer.flush(60) == 0

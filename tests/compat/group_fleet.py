@@ -1,4 +1,4 @@
-"""Groups of every client that we know, side by side: what they are made of, what is done to all of them."""
+"""A group of each kind of client, side by side: the kinds, and the operations on all groups at once."""
 
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -28,24 +28,25 @@ STAYING, DYING = "staying", "dying"
 TOPIC = "of-every-client"
 PARTITIONS = 12
 OFFSETS_PARTITIONS = 3
-FEED_PAUSE_S = 0.1  # as many commits as two cores can do beside all these clients
-# Members that crash are to be missed soon, and none because a busy machine stands still for some seconds.
+FEED_PAUSE_S = 0.1  # as many commits as two cores can handle beside all these clients
+# Short enough that crashed members are removed soon, and long enough that no member is removed because a busy
+# machine stands still for some seconds.
 SESSION_TIMEOUT_MS = 15_000
 OVERRIDES = (
     "offsets.topic.replication.factor=3",
     "min.insync.replicas=2",
-    # librdkafka waits for the answer to a heartbeat of the consumer protocol no longer than until the next,
-    # and never learns what stood in one that it missed.
+    # librdkafka waits for the response to a heartbeat of the consumer protocol only until the next one is
+    # due, and never learns the contents of a response that it missed.
     "group.consumer.min.session.timeout.ms=1000",
     f"group.consumer.session.timeout.ms={SESSION_TIMEOUT_MS}",
     "group.consumer.min.heartbeat.interval.ms=100",
     "group.consumer.heartbeat.interval.ms=2000",
 )
-OFFSETS_PARTITION = 1  # where all groups are kept, so that one node coordinates all of them
+OFFSETS_PARTITION = 1  # the partition of all groups, so that one node coordinates all of them
 
 
 class Kind(NamedTuple):
-    """A client, how its members share partitions, and how many of them there will be at most."""
+    """A client, how its members share partitions, and the largest number of members."""
 
     client: str
     sharing: str
@@ -93,7 +94,7 @@ KINDS = (
 
 
 def command_of(client: str) -> list[str] | str:
-    """What runs members of this client, or why nothing does."""
+    """Return the command that runs members of this client, or the reason why none does."""
     if client == "java":
         return why_not() or java_command()
     if client in ("franz", "sarama"):
@@ -103,24 +104,24 @@ def command_of(client: str) -> list[str] | str:
 
 
 def python_command(client: str) -> list[str]:
-    """What runs members of confluent, kafka-python or aiokafka."""
+    """Return the command that runs members of confluent, kafka-python or aiokafka."""
     return [sys.executable, str(PYTHON_MEMBERS), client]
 
 
 @dataclass(slots=True, kw_only=True)
 class Group:
-    """One group while it is played with."""
+    """One group of the test, with its members."""
 
     kind: Kind
     group_id: str
     story: Story
     processes: dict[str, Members]
-    living: dict[str, str] = field(default_factory=dict)  # member -> the process that it is in
+    living: dict[str, str] = field(default_factory=dict)  # member -> the process that runs it
     made: int = 0
-    failure: str | None = None  # what went wrong with it first: it is left alone from then on
+    failure: str | None = None  # the first error; from then on the group is left alone
 
     def start(self, process: str) -> str:
-        """One more member; its name."""
+        """Start one more member, and return its name."""
         name = f"{self.kind.label}-{self.made}"
         self.made += 1
         self.processes[process].start_member(name, self.story, self.group_id, TOPIC, self.kind.settings)
@@ -128,7 +129,7 @@ class Group:
         return name
 
     def begin_to_close(self, name: str = "") -> str:
-        """This member, or the one that is there longest, is told to leave; its name."""
+        """Make this member leave, or the oldest one, and return its name."""
         name = name or next(iter(self.living))
         self.processes[self.living.pop(name)].begin_to_close(name)
         return name
@@ -137,17 +138,17 @@ class Group:
         self.story.wait(lambda story: name in story.closed, f"{name} has left")
 
     def settle(self) -> None:
-        """Until all partitions are shared evenly by the members that live."""
+        """Wait until the living members share all partitions evenly."""
         share, more = divmod(PARTITIONS, len(self.living))
         shares = [share + (number < more) for number in range(len(self.living))]
         self.story.wait_for_shares(shares, of=PARTITIONS)
 
 
 class Fleet:
-    """The groups of all kinds whose client is there; all of them are kept in one partition."""
+    """The groups of all kinds whose client is installed, kept in one partition of `__consumer_offsets`."""
 
     def __init__(self, kinds: Sequence[Kind], bootstrap: str, data: Path) -> None:
-        self.skipped: dict[str, str] = {}  # label -> why
+        self.skipped: dict[str, str] = {}  # label -> the reason
         self.groups: list[Group] = []
         self._bootstrap, self._data = bootstrap, data
         self._commands: dict[str, list[str]] = {}
@@ -178,7 +179,10 @@ class Fleet:
         return Members(self._commands[client], self._bootstrap, log)
 
     def each(self, act: Callable[[Group], object]) -> None:
-        """Do this with all groups at once that nothing went wrong with; what goes wrong is kept with them."""
+        """Run `act` at once for all groups that have not failed.
+
+        An error is kept as the failure of its group.
+        """
 
         def guarded(group: Group) -> None:
             try:
@@ -190,7 +194,7 @@ class Fleet:
             list(threads.map(guarded, [group for group in self.groups if group.failure is None]))
 
     def crash(self, *clients: str) -> None:
-        """SIGKILL to the process of each of these clients that is meant to die, and so to its members."""
+        """Kill the DYING process of each of these clients with SIGKILL, and so its members."""
         for client in clients:
             self._processes[client][DYING].kill()
             for group in self.groups:
@@ -198,7 +202,7 @@ class Fleet:
                     group.living = {name: role for name, role in group.living.items() if role != DYING}
 
     def replace_crashed(self, *clients: str) -> None:
-        """A new process in the place of each that crashed."""
+        """Start a new process in the place of each crashed one."""
         for client in clients:
             self._processes[client][DYING] = self._start(client)
 
@@ -209,7 +213,7 @@ class Fleet:
 
 
 def _group_id(label: str) -> str:
-    """A new name whose group is kept in `OFFSETS_PARTITION`."""
+    """Return a new name of a group that is kept in `OFFSETS_PARTITION`."""
     while True:
         name = f"{label}-{uuid4().hex[:8]}"
         if partition_for(name, OFFSETS_PARTITIONS) == OFFSETS_PARTITION:
@@ -220,7 +224,10 @@ def _group_id(label: str) -> str:
 
 
 def create_topic(cluster: Cluster) -> None:
-    """A topic that every node knows: who asks one that does not yet may ask again after five minutes only."""
+    """Create the topic and wait until each node knows it.
+
+    A client that asks a node without it may not ask again for five minutes.
+    """
     cluster.admin().create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(60)
     for node in cluster.nodes.values():
         with WireClient(node.bootstrap) as client:
@@ -238,7 +245,7 @@ def leader_of_offsets(cluster: Cluster) -> int:
 
 
 def committed(cluster: Cluster, group: Group) -> list[int]:
-    """By partition; nothing where nobody answers yet."""
+    """Return the committed offset of each partition, or nothing while no coordinator answers."""
     wanted = [ConsumerGroupTopicPartitions(group.group_id)]
     try:
         found = (
@@ -254,7 +261,7 @@ def ends(count: int) -> list[int]:
 
 
 def judge_at_least_once(cluster: Cluster, group: Group, sent: Collection[str]) -> None:
-    """All was consumed and committed, and no partition by two at once."""
+    """Check that all records were consumed and committed, and that no partition had two readers at once."""
     group.story.wait_for_all(sent)
     group.story.check_no_partition_had_two_readers()
     eventually(lambda: committed(cluster, group) == ends(len(sent)), "all is committed", PATIENT_S)

@@ -1,7 +1,7 @@
-"""Processes with members of groups, whatever client they are made of.
+"""Processes that run members of groups, with any client.
 
-They are told by lines and tell by lines of JSON; GroupMembers.java has the words. `kill` lets all members of
-a process crash.
+Commands go in as lines, and events come out as lines of JSON; GroupMembers.java describes both. `kill` makes
+all members of a process crash.
 """
 
 import contextlib
@@ -13,18 +13,18 @@ from pathlib import Path
 
 from tests.compat.group_story import Story
 
-# Members of the classic protocol hear of a rebalance when they heartbeat.
+# Members of the classic protocol learn of a rebalance from their heartbeats.
 QUICK = {"heartbeat.interval.ms": "300", "session.timeout.ms": "6000"}
 
 
 class Members:
-    """A process whose members tell their groups' stories."""
+    """A process with members of groups; each event is noted in the history of its group."""
 
     def __init__(self, command: Sequence[str], bootstrap: str, log: Path) -> None:
         self._bootstrap = bootstrap
-        # A name may come again: the process knows each member by a number, too.
-        self._told: dict[str, tuple[Story, str]] = {}  # there -> its story, and its name in it
-        self._living: dict[str, str] = {}  # name -> there
+        # A name may be used again, so the process knows each member by a number too.
+        self._told: dict[str, tuple[Story, str]] = {}  # name in the process -> history, and name there
+        self._living: dict[str, str] = {}  # name -> name in the process
         self._log = log.open("wb")
         self.process = subprocess.Popen(
             list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True
@@ -42,7 +42,10 @@ class Members:
     def start_member(
         self, name: str, story: Story, group: str, topics: str, settings: Mapping[str, str]
     ) -> None:
-        """A new member, named as no living one of this process; settings by the names of Java's client."""
+        """Start a member under a name that no living member of this process has.
+
+        Settings have their names in Java's client.
+        """
         every = {"bootstrap.servers": self._bootstrap, "group.id": group}
         every |= QUICK if settings.get("group.protocol") != "consumer" else {}
         every |= settings
@@ -51,11 +54,11 @@ class Members:
         self._say("start", there, topics, *(f"{key}={value}" for key, value in every.items()))
 
     def begin_to_close(self, name: str) -> None:
-        """It is told to leave."""
+        """Make a member leave, without waiting."""
         self._say("close", self._living.pop(name))
 
     def close(self, *names: str) -> None:
-        """They leave; returns when they have."""
+        """Make members leave, and wait until they have left."""
         stories = [self._told[self._living[name]][0] for name in names]
         for name in names:
             self.begin_to_close(name)
@@ -68,7 +71,7 @@ class Members:
         self.process.stdin.flush()
 
     def kill(self) -> None:
-        """SIGKILL: nobody leaves, nothing is committed."""
+        """Kill the process with SIGKILL: no member leaves its group, and nothing more is committed."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
@@ -84,26 +87,26 @@ class Members:
 
 
 class MembersOfOneStory:
-    """Those of a process that are of one group, or of none that is told apart."""
+    """The members of a process whose groups are noted in one history."""
 
     def __init__(self, members: Members, story: Story, bootstrap: str) -> None:
         self._members, self._story, self._bootstrap = members, story, bootstrap
-        self._names: set[str] = set()  # of those that live
+        self._names: set[str] = set()  # of the living members
 
     def start(self, name: str, group: str, topics: str, **config: str) -> None:
-        """A new member; underscores in the names of settings stand for dots."""
+        """Start a member; underscores in the names of settings stand for dots."""
         settings = {key.replace("_", "."): value for key, value in config.items()}
         settings["bootstrap.servers"] = self._bootstrap
         self._members.start_member(name, self._story, group, topics, settings)
         self._names.add(name)
 
     def close(self, *names: str) -> None:
-        """They leave, all if none is named; returns when they have."""
+        """Make members leave (all, if none is named), and wait until they have left."""
         leaving = names or tuple(sorted(self._names))
         self._names.difference_update(leaving)
         self._members.close(*leaving)
 
     def kill(self) -> None:
-        """SIGKILL to the process: nobody leaves, nothing is committed."""
+        """Kill the process with SIGKILL: no member leaves its group, and nothing more is committed."""
         self._names.clear()
         self._members.kill()

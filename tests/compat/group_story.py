@@ -1,10 +1,12 @@
-"""What the members of one group told, whatever they are made of, and what the rules of groups forbid of it.
+"""A history of the events that the members of one group report, with checks of the rules of groups.
 
-- every record is consumed at least once, and exactly once while nobody is killed and members leave in order;
-- from being assigned a partition until it is revoked, lost or dead, a member is the only one that has it;
-- in one generation (of the consumer protocol: epoch) a partition is consumed by one living member only. A
-  coordinator that fell before its members had synced takes the generation's number again: so who told that it
-  lost the partition, before another one read it, was of the one before.
+- Every record is consumed at least once, and exactly once while no member is killed and members leave in
+  order.
+- A member is the only owner of a partition from its assignment until it is revoked or lost, or the member is
+  dead.
+- In one generation (member epoch, in the consumer protocol) only one living member reads a partition. A
+  coordinator that fails before its members have synced uses the number of the generation again; so a member
+  that lost the partition before another one read it belongs to the earlier generation of that number.
 """
 
 import threading
@@ -15,12 +17,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 PATIENT_S = 90.0  # on a loaded machine everything but a wrong answer may take its time
-NO_GENERATION = -1  # who lost its membership polls what it had fetched, and cannot commit it
+NO_GENERATION = -1  # a member without membership polls what it had fetched, and cannot commit it
 
 
 @dataclass(slots=True)
 class Ownership:
-    """From when to when a member had a partition, ms of the machine's monotonic clock; None: it has it."""
+    """The time for which a member had a partition, in ms of the monotonic clock.
+
+    It has no end while the member still has the partition.
+    """
 
     member: str
     partition: str
@@ -29,7 +34,7 @@ class Ownership:
 
 
 class Shared(NamedTuple):
-    """A partition that a member read in the generation in which one before it had read it."""
+    """A partition that a member read in a generation in which the living member `before` had read it."""
 
     partition: str
     generation: int
@@ -40,17 +45,17 @@ class Shared(NamedTuple):
 
 @dataclass(slots=True)
 class Story:
-    """What members of one group told, whichever process they were in."""
+    """The events of the members of one group, from all processes that run them."""
 
     name: str = ""
     polled: Counter[str] = field(default_factory=Counter)  # values
-    owned: dict[str, set[str]] = field(default_factory=dict)  # of the members that live
+    owned: dict[str, set[str]] = field(default_factory=dict)  # of living members
     ownerships: list[Ownership] = field(default_factory=list)
     readers: dict[tuple[str, int], set[str]] = field(default_factory=dict)  # of a partition in a generation
     shared: list[Shared] = field(default_factory=list)  # partitions with two living readers in a generation
     rebalances: Counter[str] = field(
         default_factory=Counter
-    )  # how often a member was assigned anything, or nothing
+    )  # the number of assignments of each member, empty ones included
     failures: list[str] = field(default_factory=list)
     closed: set[str] = field(default_factory=set)
     lock: threading.Condition = field(default_factory=threading.Condition)
@@ -77,7 +82,7 @@ class Story:
                 case "failed":
                     self.failures.append(f"{member}: {told['error']}")
                 case _:
-                    self.failures.append(f"{member} told {told}")
+                    self.failures.append(f"{member} reported {told}")
             self.lock.notify_all()
 
     def _read(self, member: str, partition: str, generation: int, at_ms: int) -> None:
@@ -89,7 +94,7 @@ class Story:
         readers.add(member)
 
     def _had_given_up(self, shared: Shared) -> bool:
-        """Whether the reader before had lost the partition by then, or seen it revoked."""
+        """Return True if the earlier reader had lost the partition by then, or it had been revoked."""
         ends = [
             one.end_ms
             for one in self.ownerships
@@ -99,7 +104,7 @@ class Story:
         return bool(ends) and all(end_ms is not None and end_ms <= shared.at_ms for end_ms in ends)
 
     def crashed(self, members: Sequence[str]) -> None:
-        """These were killed: what they had is nobody's."""
+        """Note that these members were killed: their partitions have no owner."""
         with self.lock:
             for member in members:
                 if member in self.owned:
@@ -112,7 +117,7 @@ class Story:
                 one.end_ms = at_ms
 
     def wait(self, holds: Callable[["Story"], bool], what: str, seconds: float = PATIENT_S) -> None:
-        """Until something holds of what was told."""
+        """Wait until `holds` is true of the history; fail as soon as a member reports an error."""
         with self.lock:
             is_so = self.lock.wait_for(lambda: bool(self.failures) or holds(self), seconds)
             assert not self.failures, self.failures
@@ -121,7 +126,7 @@ class Story:
             )
 
     def wait_for_shares(self, shares: Sequence[int], *, of: int) -> None:
-        """Until the members own so many partitions each, in any order, and all of the `of` are owned."""
+        """Wait until the members own these numbers of partitions, in any order, `of` in total."""
 
         def holds(story: Story) -> bool:
             owned = list(story.owned.values())
@@ -130,7 +135,7 @@ class Story:
         self.wait(holds, f"shares of {sorted(shares)}")
 
     def wait_for_all(self, sent: Collection[str]) -> None:
-        """Until every record was consumed: at least once."""
+        """Wait until every record has been consumed at least once."""
         self.wait(lambda told: told.polled.keys() >= set(sent), f"all of {len(sent)} records are consumed")
 
     def check_exactly_once(self, sent: Collection[str]) -> None:
@@ -147,6 +152,6 @@ class Story:
             before.append(one)
 
     def check_no_partition_had_two_readers(self) -> None:
-        # Judged when all is told: members tell of themselves, so a line about the loss may come last.
+        # Judged at the end: each member reports for itself, so the line about a loss may arrive last.
         shared = [one for one in self.shared if not self._had_given_up(one)]
         assert not shared, (self.name, shared)

@@ -1,4 +1,4 @@
-"""Applications of the tests that are killed."""
+"""Applications that the tests run as processes and kill."""
 
 import subprocess
 import time
@@ -12,7 +12,7 @@ PAUSE_S = 0.1
 
 @contextmanager
 def running(command: list[str], log: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """A process that is killed when this is left, as by SIGKILL."""
+    """Run a process, and kill it with SIGKILL at the end of the block."""
     with log.open("ab") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output)
     try:
@@ -23,7 +23,10 @@ def running(command: list[str], log: Path) -> Iterator["subprocess.Popen[bytes]"
 
 
 def wait_until(holds: Callable[[], bool], process: "subprocess.Popen[bytes]", log: Path) -> None:
-    """While the process works; AssertionError with the end of its log if it ends, or it takes too long."""
+    """Wait until `holds` is true.
+
+    Raises AssertionError with the end of the log if the process ends before, or if it takes too long.
+    """
     deadline = time.monotonic() + PATIENT_S
     while not holds():
         assert process.poll() is None and time.monotonic() < deadline, log.read_text()[-3000:]

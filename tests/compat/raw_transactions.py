@@ -1,4 +1,4 @@
-"""Transactions request by request, and one that nobody will end."""
+"""Transactions request by request, and a hanging one."""
 
 from typing import Any
 from uuid import uuid4
@@ -11,7 +11,7 @@ PATIENT_S = 60.0
 
 
 class Transaction:
-    """A transaction of the old protocol, request by request."""
+    """A transaction of the old protocol (before KIP-890), request by request."""
 
     def __init__(self, wire: WireClient, topic: str) -> None:
         self.wire, self.topic = wire, topic
@@ -50,7 +50,7 @@ class Transaction:
 def produce_transactional(
     wire: WireClient, topic: str, transactional_id: str | None, *, version: int = 9, **fields: Any
 ) -> int:
-    """One transactional record to partition 0; the error code."""
+    """Produce one transactional record to partition 0 and return the error code."""
     records = batch(**{"base_sequence": 0, "attributes": TRANSACTIONAL, **fields})
     data = [{"name": topic, "partition_data": [{"index": 0, "records": records}]}]
     answer = wire.call(
@@ -60,15 +60,17 @@ def produce_transactional(
 
 
 def last_stable_offset(wire: WireClient, topic: str) -> int:
-    """Of partition 0: as far as may be read of what is committed."""
+    """Return the last stable offset of partition 0."""
     asked = [{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -1}]}]
     answer = wire.call("list_offsets", 5, replica_id=-1, isolation_level=1, topics=asked)
     return int(only(only(answer.topics).partitions).offset)
 
 
 def leave_hanging(wire: WireClient, topic: str, producer_id: int, producer_epoch: int) -> None:
-    """A transaction in partition 0 of which no coordinator knows: such as could begin before leaders asked
-    the coordinator first (KAFKA-12671), and now while they are told not to.
+    """Leave a hanging transaction in partition 0: one that no coordinator knows.
+
+    Such transactions could begin before leaders verified them with the coordinator (KAFKA-12671); here the
+    verification is turned off for one batch.
     """
     asks_not = {"name": "transaction.partition.verification.enable", "value": "false", "config_operation": 0}
     resource = {"resource_type": 4, "resource_name": "", "configs": [asks_not]}

@@ -21,7 +21,7 @@ STOP_TIMEOUT_S = 90.0
 
 @dataclass(slots=True, kw_only=True)
 class Server:
-    """A process that said READY; `log` is the file with everything it printed."""
+    """A process that has printed READY; `log` is the file with all of its output."""
 
     bootstrap: str
     process: subprocess.Popen[bytes]
@@ -40,7 +40,7 @@ class Server:
         return self.process.poll() is None
 
     def stop(self) -> int:
-        """SIGTERM and wait; the exit code."""
+        """Send SIGTERM, wait, and return the exit code."""
         if self.is_running():
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -50,7 +50,7 @@ class Server:
             raise
 
     def kill(self) -> None:
-        """SIGKILL, to the process and its children."""
+        """Kill the process and its children with SIGKILL."""
         for pid in [self.process.pid, *children_of(self.process.pid)]:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -60,7 +60,7 @@ class Server:
 
 
 class StartNode(Protocol):
-    """Start a node in `data`, settings as `name=value`; returns when it says READY."""
+    """A function that starts a node in `data` with settings `name=value`, and waits for READY."""
 
     def __call__(self, data: Path, *overrides: str, port: int = 0) -> Server: ...
 
@@ -75,7 +75,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def start_ottla(data: Path, *overrides: str, port: int = 0) -> Server:
-    """A node of Ottla in `data`, settings as `name=value`."""
+    """Start a node of Ottla in `data` with settings `name=value`."""
     command = [sys.executable, "-m", "ottla", "start", "--data", str(data / "ottla")]
     listener = f"listeners=PLAINTEXT://127.0.0.1:{port or free_port()}"
     # Nodes of other tests have the default port of the REST API.
@@ -83,13 +83,16 @@ def start_ottla(data: Path, *overrides: str, port: int = 0) -> Server:
 
 
 def start_kafka(data: Path, *overrides: str) -> Server:
-    """Apache Kafka, without what pays off later than tests live."""
+    """Start Apache Kafka, with a JVM that is quick to start rather than fast later."""
     command = [str(ROOT / "scripts" / "kafka-reference"), "--data", str(data / "kafka")]
     return start(command, data, overrides, JDK_JAVA_OPTIONS=" ".join(QUICK_START))
 
 
 def start(command: list[str], data: Path, overrides: tuple[str, ...], **environment: str) -> Server:
-    """Run until READY; RuntimeError with what it printed if it ends or stays silent."""
+    """Run a server until it prints READY.
+
+    Raises RuntimeError with its output if it ends or does not print it in time.
+    """
     data.mkdir(parents=True, exist_ok=True)
     log = data / f"out-{time.monotonic_ns()}.log"
     for override in overrides:

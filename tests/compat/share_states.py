@@ -9,7 +9,7 @@ GROUP = "workers"
 
 
 def write_share_state(bootstrap: str, topic: str, partition: int) -> str:
-    """Write a state as leader and coordinator of a share group do; return its key in FindCoordinator."""
+    """Write a state as the leader of the partition does, and return its key in FindCoordinator."""
     with WireClient(bootstrap.split(",")[0]) as client:
         metadata = client.call("metadata", 12, topics=[{"name": topic}])
         topic_id = only(metadata.topics).topic_id

@@ -1,4 +1,4 @@
-"""What the judge of groups finds in stories that break its rules."""
+"""The checks of a group's history find each break of the rules."""
 
 from typing import Any
 
@@ -8,7 +8,10 @@ from tests.compat.group_story import Story
 
 
 def story_of(*lines: tuple[int, str, str, Any]) -> Story:
-    """(at ms, member, event, partitions or the generation and values of partition t-0)."""
+    """Return a history made of lines (at ms, member, event, more).
+
+    `more` is the partitions, or for "polled" the generation and the values of partition t-0.
+    """
     story = Story()
     for at, member, event, more in lines:
         told: dict[str, Any] = {"at": at, "member": member, "event": event}
@@ -52,7 +55,7 @@ def test_a_partition_with_two_owners_is_found() -> None:
         story.check_no_partition_was_owned_twice()
 
 
-def test_a_member_that_was_killed_owns_nothing_more() -> None:
+def test_a_killed_member_owns_nothing() -> None:
     story = story_of(*STARTED, (1, "a", "assigned", ["t-0"]))
     story.crashed(["a"])
     [killed] = story.ownerships
@@ -62,7 +65,7 @@ def test_a_member_that_was_killed_owns_nothing_more() -> None:
     story.check_no_partition_was_owned_twice()
 
 
-def test_two_readers_of_a_generation_are_found_and_those_without_one_do_not_count() -> None:
+def test_two_readers_of_a_generation_are_found_and_readers_without_one_do_not_count() -> None:
     story = story_of(*STARTED, (1, "a", "polled", (4, ["x"])), (2, "b", "polled", (-1, ["y"])))
     story.check_no_partition_had_two_readers()
 
@@ -71,7 +74,7 @@ def test_two_readers_of_a_generation_are_found_and_those_without_one_do_not_coun
         story.check_no_partition_had_two_readers()
 
 
-def test_a_generation_whose_number_is_taken_again_after_a_crash_is_another() -> None:
+def test_a_generation_that_reuses_a_number_after_a_crash_is_another() -> None:
     story = story_of(*STARTED, (1, "a", "polled", (4, ["x"])))
     story.crashed(["a"])
 
@@ -80,7 +83,7 @@ def test_a_generation_whose_number_is_taken_again_after_a_crash_is_another() -> 
 
 
 @pytest.mark.parametrize("told", ["lost", "revoked"])
-def test_who_gave_a_partition_up_in_time_was_of_the_generation_before(told: str) -> None:
+def test_a_reader_that_gave_a_partition_up_in_time_is_of_the_generation_before(told: str) -> None:
     story = story_of(*STARTED, (1, "a", "assigned", ["t-0"]), (2, "a", "polled", (4, ["x"])))
     story.note({"at": 5, "member": "b", "event": "polled", "generation": 4, "records": [["t-0", 1, "y"]]})
     story.note({"at": 5, "member": "a", "event": told, "partitions": ["t-0"]})

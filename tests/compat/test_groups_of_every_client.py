@@ -1,9 +1,9 @@
-"""Groups of other people's clients, side by side on three nodes: members come, go and crash, a broker dies.
+"""Groups of other people's clients on three nodes: members join, leave and crash, and a broker dies.
 
-All groups read one topic, each made of one client, in two processes of which one will be killed. While nobody
-is killed a job that consumes, processes and commits sees each record exactly once, afterwards at least once;
-no partition is read by two members of a generation. `scripts/chaos --members` hurts them for as long as one
-likes.
+All groups read one topic. Each group is made of one client, in two processes, of which one will be killed.
+While none is killed, a job that consumes, processes and commits sees each record exactly once, afterwards at
+least once. No partition is read by two members of a generation. `scripts/chaos --members` repeats the faults
+for any length of time.
 """
 
 from collections.abc import Iterator
@@ -27,11 +27,11 @@ from tests.compat.group_fleet import (
 from tests.integration.cluster.conftest import Cluster, written
 
 pytestmark = pytest.mark.slow
-PAUSE_S = 0.4  # they are to be judged here; scripts/chaos --members wears them out
+PAUSE_S = 0.4  # the load stays low, since the test checks rules; scripts/chaos --members makes more
 
 
 class Played:
-    """What came of the groups: why a client is not there, or what went wrong with it in which act."""
+    """The outcome of the groups: reasons for missing clients, and the failure of each group by act."""
 
     def __init__(self) -> None:
         self.skipped: dict[str, str] = {}
@@ -41,7 +41,7 @@ class Played:
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
-    """Both acts, once for all tests."""
+    """Run both acts, once for all tests."""
     data = tmp_path_factory.mktemp("every-client")
     cluster = written(data, 3, *OVERRIDES)
     cluster.start(0, 1, 2)
@@ -69,7 +69,7 @@ def failures(fleet: Fleet) -> dict[str, str]:
 
 
 def come_and_go(cluster: Cluster, fleet: Fleet) -> int:
-    """From one member to all, some to and fro; the number of records."""
+    """Grow each group from one member to all, replace some, and return the number of records sent."""
     feed = Feed(cluster.bootstrap, TOPIC, PARTITIONS, pause_s=PAUSE_S)
 
     def one(group: Group) -> None:
@@ -103,7 +103,7 @@ def come_and_go(cluster: Cluster, fleet: Fleet) -> int:
 
 
 def crash_and_recover(cluster: Cluster, fleet: Fleet, first: int) -> None:
-    """Members crash, and with them the coordinator of all groups while others join."""
+    """Crash members, and the coordinator of all groups while others join."""
     feed = Feed(cluster.bootstrap, TOPIC, PARTITIONS, pause_s=PAUSE_S, first=first)
     coordinator = leader_of_offsets(cluster)
 

@@ -1,6 +1,6 @@
-"""Quotas as clients feel them, of a node of ours and of Apache Kafka 4.3.1.
+"""Quotas as clients observe them, at a node of ours and at Apache Kafka 4.3.1.
 
-Times are measured, so they agree within a tolerance; the arithmetic is judged in `java.test_quotas`.
+Times are measured, so they agree within a tolerance; `java.test_quotas` compares the arithmetic.
 """
 
 import time
@@ -20,7 +20,7 @@ from tests.integration.cluster.conftest import Cluster
 
 REFUSED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 VALUE_BYTES = 20_000
-# What Kafka does beside, such as to begin its first window a moment before, moves throttle times by so much.
+# Kafka starts its first window a moment earlier, for example, so throttle times differ by up to this.
 TOLERANCE_MS = 1_200
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
@@ -34,13 +34,13 @@ def server(request: pytest.FixtureRequest) -> Server:
 
 @pytest.fixture
 def client(server: Server) -> Iterator[WireClient]:
-    """A client that has an id of its own, and so a quota of its own."""
+    """Connect a client with an id of its own, and so with a quota of its own."""
     with WireClient(server.bootstrap, client_id=f"client-{uuid4().hex[:8]}") as made:
         yield made
 
 
 def set_quota(server: Server, key: str, value: float | None, **entity: str | None) -> None:
-    """Set or (None) remove a quota, and wait until it holds."""
+    """Set a quota, or remove it if the value is None, and wait until it is in force."""
     parts = [{"entity_type": kind.replace("_", "-"), "entity_name": name} for kind, name in entity.items()]
     op = {"key": key, "value": value or 0.0, "remove": value is None}
     with WireClient(server.bootstrap, client_id="admin") as admin:
@@ -57,11 +57,11 @@ def set_quota(server: Server, key: str, value: float | None, **entity: str | Non
             return [(one.key, one.value) for entry in found.entries or () for one in entry.values]
 
         assert eventually(described, lambda found: found == wanted, 10) == wanted
-    time.sleep(0.3)  # the metadata are told to all parts of a broker one after another
+    time.sleep(0.3)  # the parts of a broker take over new metadata one after another
 
 
 def of(client: WireClient) -> dict[str, str | None]:
-    """Return the most specific entity of a client: other tests leave quotas of users behind."""
+    """Return the most specific entity of a client, since other tests leave quotas of users behind."""
     return {"user": "ANONYMOUS", "client_id": client.client_id}
 
 
@@ -99,7 +99,7 @@ def fetch(client: WireClient, topic: str, version: int = 12) -> tuple[int, int]:
 
 
 def is_muted_for(client: WireClient, throttle_ms: int) -> bool:
-    """Tell whether the next request is answered when the throttle time is over, and not before."""
+    """Return True if the next request is answered when the throttle time is over, and not before."""
     began_s = time.monotonic()
     client.call("api_versions", 2)
     took_ms = (time.monotonic() - began_s) * 1_000
@@ -116,12 +116,14 @@ def test_a_consumer_beyond_its_quota_gets_nothing_and_waits(server: Server, clie
     second_ms, second_bytes = fetch(client, topic)
 
     assert first_ms == 0 and first_bytes > VALUE_BYTES
-    # Two answers are 1.34 times what is allowed in ten seconds.
+    # Two responses are 1.34 times the bytes that are allowed in ten seconds.
     assert second_bytes == 0 and second_ms == pytest.approx(3_400, abs=TOLERANCE_MS)
     assert is_muted_for(client, second_ms)
 
 
-def test_a_producer_beyond_its_quota_is_carried_out_and_waits(server: Server, client: WireClient) -> None:
+def test_a_produce_beyond_the_quota_is_carried_out_and_the_producer_waits(
+    server: Server, client: WireClient
+) -> None:
     topic = new_topic(server.bootstrap)
     set_quota(server, "producer_byte_rate", VALUE_BYTES * 1.5 / 10, **of(client))
 
@@ -141,7 +143,7 @@ def test_requests_that_take_longer_than_the_quota_wait_for_a_second_at_most(
         found: int = client.call("api_versions", 2).throttle_time_ms
         return found
 
-    # Kafka begins a little after it has told the quota.
+    # Kafka describes the new quota a little before it enforces it.
     assert eventually(throttle_ms, bool, 10) == 1_000
     assert client.call("list_groups", 4).throttle_time_ms == 1_000
     assert is_muted_for(client, 1_000)
@@ -149,7 +151,7 @@ def test_requests_that_take_longer_than_the_quota_wait_for_a_second_at_most(
     assert client.call("api_versions", 2).throttle_time_ms == 0
 
 
-def test_a_raised_quota_lets_nobody_go_before_the_time_that_was_told(
+def test_a_raised_quota_does_not_shorten_the_throttle_time_that_was_sent(
     server: Server, client: WireClient
 ) -> None:
     topic = new_topic(server.bootstrap)
@@ -181,7 +183,7 @@ def test_topics_beyond_the_quota_of_mutations(server: Server, client: WireClient
 
     codes, throttle_ms = create(13, 2)
 
-    # Eleven tokens: the first topic takes more than there are, the second is refused, or waited for.
+    # There are eleven tokens: the first topic takes more, and the second is rejected or waited for.
     left = 2 if is_strict else 4
     assert codes == ([0, REFUSED] if is_strict else [0, 0])
     assert throttle_ms == pytest.approx(left * 1_000, abs=TOLERANCE_MS)
@@ -214,7 +216,7 @@ def test_a_topic_that_is_only_validated_takes_mutations_too(server: Server, clie
 
 
 def is_served(server: Server) -> bool:
-    """Tell whether a new connection is let in; one that is throttled is closed after a while."""
+    """Return True if a new connection is served; a throttled one is closed after a while."""
     try:
         with WireClient(server.bootstrap, client_id="many", timeout_s=5) as one:
             one.call("api_versions", 2)
@@ -231,12 +233,12 @@ def test_connections_of_an_address_beyond_its_rate_are_closed_after_a_while(serv
         assert not is_served(server)
         throttled_s = time.monotonic() - began_s
     finally:
-        # It needs connections of its own.
+        # The removal of the quota needs connections of its own.
         eventually(lambda: is_served(server), bool, 15)
         time.sleep(1)
         set_quota(server, "connection_creation_rate", None, ip="127.0.0.1")
 
-    # Twenty in ten seconds; some are of those who set the quota.
+    # Twenty in ten seconds; some of them are those that set the quota.
     assert 12 <= sum(served) <= 21 and not served[-1]
     assert 0.2 <= throttled_s <= 1.6
 
@@ -259,12 +261,12 @@ def test_three_nodes_count_mutations_together(three_nodes: Cluster) -> None:
             codes.append(only(answer.topics).error_code)
             assert (answer.throttle_time_ms > 0) == bool(codes[-1])
 
-    # Eleven tokens, whoever is asked: the second topic takes the last of them.
+    # Eleven tokens for all nodes together: the second topic takes the last of them.
     assert codes == [0, 0, *[REFUSED] * 4] or codes == [0, 0, 0, *[REFUSED] * 3]
 
 
 @pytest.mark.parametrize("start", [start_ottla, start_kafka])
-def test_connections_beyond_the_rate_of_a_node_wait_until_they_are_let_in(
+def test_connections_beyond_the_rate_of_a_node_wait_until_they_are_accepted(
     start: Callable[..., Server], tmp_path: Path
 ) -> None:
     if start is start_kafka and (reason := why_not()) is not None:
@@ -277,6 +279,7 @@ def test_connections_beyond_the_rate_of_a_node_wait_until_they_are_let_in(
     finally:
         server.stop()
 
-    # Twenty at once, and the others wait for up to a second each: the rate is that of the last ten seconds.
+    # Twenty at once, and each of the others waits for up to a second: the rate is that of the last ten
+    # seconds.
     assert all(served)
     assert took_s == pytest.approx(10.0, abs=4.0)

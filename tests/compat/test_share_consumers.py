@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 
 
 class Workers:
-    """Members of one share group, each in a thread; what they were given, by value."""
+    """Members of one share group, each in a thread; the records that they were given, by value."""
 
     def __init__(self, bootstrap: str, topic: str, group: str) -> None:
         self._config = {
@@ -129,14 +129,12 @@ def test_ten_workers_on_one_partition_are_given_each_record_once(
     assert set(workers.given.values()) == {1}
 
 
-def test_a_leader_that_is_killed_takes_no_record_along(
-    three_nodes: Cluster, topic: str, workers: Workers
-) -> None:
+def test_a_killed_leader_loses_no_record(three_nodes: Cluster, topic: str, workers: Workers) -> None:
     before, after = ({f"{when}-{number}" for number in range(300)} for when in ("before", "after"))
     workers.start(3, accept)
     send(three_nodes, topic, before)
     assert eventually(lambda: workers.accepted.keys() >= before, bool)
-    time.sleep(1.0)  # what was acknowledged is written
+    time.sleep(1.0)  # until the acknowledgements are written
     given_before = Counter({value: workers.given[value] for value in before})
     admin = AdminClient({"bootstrap.servers": three_nodes.bootstrap})
     leader = admin.list_topics(topic, timeout=30).topics[topic].partitions[0].leader
@@ -176,7 +174,7 @@ def test_a_released_record_comes_again_after_its_back_off_and_others_go_on(
 
 @pytest.fixture
 def letters_topic(three_nodes: Cluster, workers: Workers) -> str:
-    """A topic for the dead letters of the workers."""
+    """Create a topic for the dead letters of the workers, and return its name."""
     name = f"dlq.{uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": three_nodes.bootstrap})
     config = {"errors.deadletterqueue.group.enable": "true"}
@@ -191,7 +189,7 @@ def letters_topic(three_nodes: Cluster, workers: Workers) -> str:
 
 
 def dead_letters(three_nodes: Cluster, topic: str) -> list[Message]:
-    """All that the topic has."""
+    """Return all records of the topic."""
     consumer = Consumer({"bootstrap.servers": three_nodes.bootstrap, "group.id": "looks"})
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
     consumer.assign([TopicPartition(topic, 0, 0)])
@@ -211,7 +209,7 @@ def reject_bad(message: Message) -> AcknowledgeType:
     return AcknowledgeType.REJECT if is_bad else AcknowledgeType.ACCEPT
 
 
-def test_rejected_records_are_dead_letters_once_though_nodes_are_killed(
+def test_rejected_records_become_dead_letters_once_even_if_nodes_are_killed(
     three_nodes: Cluster, topic: str, workers: Workers, letters_topic: str
 ) -> None:
     admin = AdminClient({"bootstrap.servers": three_nodes.bootstrap})
@@ -221,7 +219,7 @@ def test_rejected_records_are_dead_letters_once_though_nodes_are_killed(
         some = {f"bad-{number}-{at}" for at in range(60)}
         bad |= some
         send(three_nodes, topic, some | {f"good-{number}-{at}" for at in range(60)})
-        time.sleep(0.3)  # some of them are on their way
+        time.sleep(0.3)  # some dead letters are still on their way
         leader = admin.list_topics(killed, timeout=30).topics[killed].partitions[0].leader
         three_nodes.kill(leader)
         time.sleep(1.0)

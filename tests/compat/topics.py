@@ -1,4 +1,4 @@
-"""Topics of a cluster: made, and read of what is committed, wherever their partitions are led."""
+"""Topics of a cluster: create them, and read their committed records from whichever broker leads them."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +12,10 @@ TIMEOUT_S = 60.0
 
 
 def new_topic(bootstrap: str, partitions: int = 1) -> str:
-    """The name of a topic whose partitions all answer; with three replicas where there are three brokers."""
+    """Create a topic and return its name when all partitions have a leader.
+
+    It has three replicas if there are three brokers.
+    """
     admin, name = AdminClient({"bootstrap.servers": bootstrap}), f"topic-{uuid4().hex[:10]}"
     replicas = min(3, len(admin.list_topics(timeout=TIMEOUT_S).brokers))
     admin.create_topics([NewTopic(name, partitions, replicas)])[name].result(TIMEOUT_S)
@@ -22,12 +25,12 @@ def new_topic(bootstrap: str, partitions: int = 1) -> str:
             assert last_stable_offsets(bootstrap, name) == dict.fromkeys(range(partitions), 0)
             return name
         except (KafkaException, KeyError, AssertionError):
-            assert time.monotonic() < deadline, f"{name} is not led"
+            assert time.monotonic() < deadline, f"{name} has no leader"
             time.sleep(0.05)
 
 
 def leader_of(bootstrap: str, topic: str, partition: int = 0) -> str:
-    """Its address."""
+    """Return the address of the leader of a partition."""
     cluster = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, TIMEOUT_S)
     broker = cluster.brokers[cluster.topics[topic].partitions[partition].leader]
     return f"{broker.host}:{broker.port}"
@@ -35,7 +38,7 @@ def leader_of(bootstrap: str, topic: str, partition: int = 0) -> str:
 
 @contextmanager
 def counter_of_committed(bootstrap: str, topic: str) -> Iterator[Callable[[], int]]:
-    """Called, it tells how many committed records have been read so far, for those who wait for more."""
+    """Give a function that reads on, and returns the number of committed records read so far."""
     consumer, count = _reader(bootstrap), 0
     consumer.assign([TopicPartition(topic, number, 0) for number in last_stable_offsets(bootstrap, topic)])
 
@@ -63,7 +66,7 @@ def _reader(bootstrap: str) -> Consumer:
 
 
 def read_committed(bootstrap: str, topic: str) -> list[tuple[str, str]]:
-    """Keys and values from the first offset to the last stable one, each partition in its order."""
+    """Return keys and values up to the last stable offset, those of each partition in their order."""
     consumer = _reader(bootstrap)
     try:
         ends = last_stable_offsets(bootstrap, topic)
@@ -77,7 +80,7 @@ def read_committed(bootstrap: str, topic: str) -> list[tuple[str, str]]:
             assert number is not None and offset is not None
             if error is None and offset < ends[number]:
                 records.append(((message.key() or b"").decode(), (message.value() or b"").decode()))
-            # Behind the last record markers may follow; and more records, while somebody writes.
+            # Markers may follow the last record, and more records while a producer writes.
             if error is not None or offset >= ends[number] - 1:
                 assert error is None or error.name() == "_PARTITION_EOF", error
                 left.discard(number)
@@ -87,7 +90,7 @@ def read_committed(bootstrap: str, topic: str) -> list[tuple[str, str]]:
 
 
 def last_stable_offsets(bootstrap: str, topic: str) -> dict[int, int]:
-    """By partition, as its leader tells."""
+    """Return the last stable offset of each partition, as answered by its leader."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     found = admin.list_topics(topic, TIMEOUT_S).topics[topic].partitions
     asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in found}

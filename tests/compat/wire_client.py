@@ -1,8 +1,8 @@
-"""A raw client for the tests: one socket, requests by name as plain dicts, answers as decoded messages.
+"""A raw client for the tests: one socket, requests by name as plain dicts, responses as decoded messages.
 
     client = WireClient("127.0.0.1:9092")
     answer = client.call("metadata", 12, topics=[{"name": "flights"}])
-It hides nothing: versions are the caller's, nothing is retried, a closed connection is `Closed`.
+It hides nothing: the caller chooses versions, nothing is retried, and a closed connection raises `Closed`.
 """
 
 import importlib
@@ -20,7 +20,7 @@ T = TypeVar("T")
 CALL_TIMEOUT_S = 60.0
 EVENTUALLY_S = 60.0
 RECEIVE_BYTES = 1 << 16
-SILENCE_S = 0.3  # how long nothing must come for "no answer"
+SILENCE_S = 0.3  # the time without a byte that counts as no response
 API_VERSIONS_KEY = 18
 
 
@@ -30,7 +30,7 @@ class Closed(Exception):
 
 @cache
 def message_class(api: str, kind: str) -> Any:
-    """The class of `ottla.node.wire.messages.<api>`, kind "Request" or "Response"."""
+    """Return the class of `ottla.node.wire.messages.<api>` of a kind: "Request" or "Response"."""
     module = importlib.import_module(f"ottla.node.wire.messages.{api}")
     for value in vars(module).values():
         if isinstance(value, type) and hasattr(value, "__schema__"):
@@ -41,7 +41,7 @@ def message_class(api: str, kind: str) -> Any:
 
 
 def build(cls: Any, fields: dict[str, Any]) -> Any:
-    """A message from nested dicts and lists."""
+    """Return a message made from nested dicts and lists."""
     declared = {field.name: field for field in schema_of(cls).fields}
     made = {}
     for name, value in fields.items():
@@ -53,7 +53,7 @@ def build(cls: Any, fields: dict[str, Any]) -> Any:
 
 
 def plain(value: Any, version: int) -> Any:
-    """A decoded message as nested dicts of the fields that the version has."""
+    """Return a decoded message as nested dicts of the fields that the version has."""
     if isinstance(value, list | tuple):
         return [plain(one, version) for one in value]
     if hasattr(type(value), "__schema__"):
@@ -63,7 +63,7 @@ def plain(value: Any, version: int) -> Any:
 
 
 def eventually(question: Callable[[], T], good: Callable[[T], bool], seconds: float = EVENTUALLY_S) -> T:
-    """Ask until the answer is good; returns the last answer either way, so that an assertion can show it."""
+    """Ask until the answer is good or time is over; return the last one, so that an assertion can show it."""
     deadline = time.monotonic() + seconds
     while True:
         answer = question()
@@ -84,7 +84,7 @@ class WireClient:
         wrap: Callable[[socket.socket], socket.socket] = lambda plain: plain,
         source: str = "",
     ) -> None:
-        """Connect, maybe from an address of ours; `wrap` may put TLS around the socket."""
+        """Connect, from the address `source` if there is one; `wrap` may put TLS around the socket."""
         host, _, port = bootstrap.rpartition(":")
         self.bootstrap, self.client_id = bootstrap, client_id
         plain = socket.create_connection(
@@ -109,7 +109,7 @@ class WireClient:
         self.socket.close()
 
     def frame(self, api: str, version: int, tail: bytes = b"", **fields: Any) -> bytes:
-        """The request's bytes with a fresh correlation id and its size; `tail` is appended as is."""
+        """Return a request as bytes, with its size and a new correlation id; `tail` is appended as is."""
         cls = message_class(api, "Request")
         return self.frame_of(
             schema_of(cls).api_key or 0, version, encode(build(cls, fields), version) + tail, cls
@@ -127,7 +127,7 @@ class WireClient:
         return struct.pack(">i", len(header) + len(body)) + header + body
 
     def send(self, api: str, version: int, **fields: Any) -> int:
-        """Send without waiting; the correlation id."""
+        """Send a request without waiting, and return its correlation id."""
         self.send_bytes(self.frame(api, version, **fields))
         return self.correlation_id
 
@@ -138,7 +138,7 @@ class WireClient:
             raise Closed from failure
 
     def receive_frame(self) -> bytes:
-        """The next answer without its size; Closed at the connection's end."""
+        """Return the next response without its size; raises Closed at the end of the connection."""
         while len(self.buffer) < 4 or len(self.buffer) < 4 + struct.unpack_from(">i", self.buffer)[0]:
             try:
                 data = self.socket.recv(RECEIVE_BYTES)
@@ -153,7 +153,7 @@ class WireClient:
         return frame
 
     def receive(self, api: str, version: int, correlation_id: int) -> Any:
-        """The next answer, which must be the one to this request."""
+        """Return the next response, which must be the one to this request."""
         frame = self.receive_frame()
         assert struct.unpack_from(">i", frame)[0] == correlation_id, (
             "answers come in the order of the requests"
@@ -168,7 +168,7 @@ class WireClient:
         return self.receive(api, version, self.send(api, version, **fields))
 
     def is_silent(self, seconds: float = SILENCE_S) -> bool:
-        """Nothing comes, and the connection stays open, for that long."""
+        """Return True if nothing arrives for this time and the connection stays open."""
         before = self.socket.gettimeout()
         self.socket.settimeout(seconds)
         try:
@@ -183,7 +183,7 @@ class WireClient:
         return False
 
     def is_closed(self) -> bool:
-        """The server closes the connection without having sent another byte."""
+        """Return True if the server closes the connection without sending another byte."""
         try:
             self.receive_frame()
         except Closed:
@@ -194,6 +194,6 @@ class WireClient:
 
 
 def only(items: Iterable[T]) -> T:
-    """The one item there is."""
+    """Return the only item."""
     (item,) = items
     return item

@@ -1,4 +1,4 @@
-"""Fixtures of the tests with client libraries at a secured node."""
+"""Fixtures of the tests that connect client libraries to a secured node."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,9 +14,9 @@ from tests.thorough import THOROUGH
 
 @pytest.fixture(scope="module", params=["ottla", pytest.param("kafka", marks=[THOROUGH, pytest.mark.java])])
 def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredNode]:
-    """Give a node of the module's own: failed logins are counted by address, and all clients have one.
+    """Run a node for the module: failed logins are counted by address, and all clients have the same one.
 
-    What is expected of a node Kafka shows in a thorough run.
+    In a thorough run Apache Kafka runs the same tests, to show that the expectations are right.
     """
     home = tmp_path_factory.mktemp("node")
     if request.param == "kafka" and (reason := why_not()) is not None:
@@ -34,7 +34,10 @@ def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def programs() -> Iterator[Callable[[str], Program]]:
-    """Give the process of a library, started when it is first asked for, and anew when it is behind."""
+    """Give a function that returns the process of a library.
+
+    It is started at its first use, and again when it is behind with its answers.
+    """
     started: dict[str, Program] = {}
 
     def program(name: str) -> Program:

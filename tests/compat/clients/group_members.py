@@ -1,9 +1,10 @@
 """Members of consumer groups made of Python's clients, each in a thread of its own.
 
-Usage: group_members.py confluent|kafka-python|aiokafka. Lines in, lines of JSON out, as GroupMembers.java has
-them.
-What is polled is committed before the next poll, and what a rebalance refuses with the next commit, if the
-partition is still the member's.
+Usage: group_members.py confluent|kafka-python|aiokafka. The lines in, and the lines of JSON out, are those of
+GroupMembers.java.
+
+A member commits the records of a poll before the next poll. If a rebalance rejects the commit, the next one
+repeats it for the partitions that the member still has.
 """
 
 import asyncio
@@ -18,20 +19,20 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 POLL_S = 0.2
-# kafka-python's ends as soon as there is a record; but it must not end in the middle of a join: what it
-# learns of the topic meanwhile it would take for what is assigned, and never join again
+# kafka-python's poll ends as soon as there is a record, but it must not end in the middle of a join:
+# kafka-python would take what it learns of the topic meanwhile for its assignment, and never join again
 # (node/coordinators/DESIGN.md D40).
 KAFKA_PYTHON_POLL_S = 3.0
 _telling = threading.Lock()
 
 
 class Member:
-    """One member: what it was told, and how it tells what happens to it."""
+    """One member: its settings, its uncommitted offsets, and the events that it reports."""
 
     def __init__(self, name: str, topics: list[str], settings: dict[str, str]) -> None:
         self.name, self.topics, self.settings = name, topics, settings
         self.closing = threading.Event()
-        self.uncommitted: dict[tuple[str, int], int] = {}  # (topic, partition) -> the offset to go on at
+        self.uncommitted: dict[tuple[str, int], int] = {}  # (topic, partition) -> the next offset
 
     def tell(self, event: str, **more: Any) -> None:
         line = json.dumps({"at": int(time.monotonic() * 1000), "member": self.name, "event": event, **more})
@@ -40,7 +41,7 @@ class Member:
             sys.stdout.flush()
 
     def polled(self, generation: int, records: Iterable[tuple[str, int, int, bytes]]) -> None:
-        """Tell of (topic, partition, offset, value)s, which are to be committed."""
+        """Report records (topic, partition, offset, value), and keep their offsets to commit them."""
         told = []
         for topic, partition, offset, value in records:
             told.append([f"{topic}-{partition}", offset, value.decode()])
@@ -48,7 +49,7 @@ class Member:
         self.tell("polled", generation=generation, records=told)
 
     def changed(self, event: str, partitions: Iterable[Any]) -> None:
-        """Tell that partitions were assigned, revoked or lost."""
+        """Report that partitions were assigned, revoked or lost."""
         places = [(one.topic, one.partition) for one in partitions]
         if event != "assigned":
             for place in places:
@@ -147,13 +148,13 @@ def kafka_python(member: Member) -> None:
         found = {}
         try:
             if not is_subscribed:
-                for topic in member.topics:  # to be known before the first join, for the same reason
+                for topic in member.topics:  # known before the first join, for the reason above
                     consumer.partitions_for_topic(topic)
                 consumer.subscribe(member.topics, listener=Listener())
                 is_subscribed = True
             found = consumer.poll(timeout_ms=int(KAFKA_PYTHON_POLL_S * 1000))
         except KafkaConnectionError as error:
-            complain(member, error)  # a node that dies just then is the user's to bear
+            complain(member, error)  # kafka-python leaves the handling of a node that dies here to its user
         records = [
             (one.topic, one.partition, one.offset, one.value) for batch in found.values() for one in batch
         ]
@@ -210,7 +211,7 @@ async def _aiokafka(member: Member) -> None:
     consumer.subscribe(member.topics, listener=Listener())
     await consumer.start()
     while not member.closing.is_set():
-        # It gives nothing more from the moment when a rebalance begins, which runs beside this.
+        # While a rebalance runs in the background, it returns no records.
         found = await consumer.getmany(timeout_ms=int(POLL_S * 1000))
         records = [
             (one.topic, one.partition, one.offset, one.value) for batch in found.values() for one in batch
@@ -222,11 +223,11 @@ async def _aiokafka(member: Member) -> None:
 
 
 def complain(member: Member, error: Exception) -> None:
-    """Something failed that is tried again: a commit that is refused is kept for the next one."""
+    """Print an error that does not end the member: offsets of a failed commit are kept for the next one."""
     print(f"{time.monotonic():.3f} {member.name}: {error!r}", file=sys.stderr, flush=True)
 
 
-# By name: the package, and what runs a member.
+# Name -> the package, and the function that runs a member.
 CLIENTS: Mapping[str, tuple[str, Callable[[Member], None]]] = {
     "confluent": ("confluent_kafka", confluent),
     "kafka-python": ("kafka", kafka_python),
@@ -247,7 +248,7 @@ def live(run: Callable[[Member], None], member: Member) -> None:
 def main() -> None:
     package, run = CLIENTS[sys.argv[1]]
     warnings.simplefilter("ignore")
-    importlib.import_module(package)  # before there are threads that would do it at the same time
+    importlib.import_module(package)  # before the threads, which would all import it at once
     members: dict[str, Member] = {}
     for line in sys.stdin:
         verb, name, *words = line.split()

@@ -1,6 +1,6 @@
 """A client made of confluent-kafka, kafka-python or aiokafka (the one argument).
 
-It is told by lines and answers each by one, as SecuredClient.java does, which describes them.
+It reads commands as lines and answers each with a line; SecuredClient.java describes them.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ Settings = dict[str, str]
 
 
 class Client(Protocol):
-    """Writes records to partition 0 of one topic, and reads them from the start."""
+    """A client that writes records to partition 0 of one topic, and reads them from the start."""
 
     def send(self, topic: str, value: bytes) -> None: ...
 
@@ -41,13 +41,13 @@ class Client(Protocol):
 
 
 class OfConfluent:
-    """librdkafka tries again for ever, and tells its application of failed logins and handshakes."""
+    """librdkafka, which retries for ever, and reports failed logins and handshakes to its application."""
 
     _REFUSED: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 
     def __init__(self, given: Settings) -> None:
         self._failed: list[KafkaError] = []
-        self._heard: dict[str, None] = {}  # all that it was told
+        self._heard: dict[str, None] = {}  # all errors reported so far
         names = {"ca": "ssl.ca.location", "user": "sasl.username", "password": "sasl.password"}
         names |= {"mechanism": "sasl.mechanism", "certificate": "ssl.certificate.location"}
         self._config: dict[str, Any] = {
@@ -62,7 +62,7 @@ class OfConfluent:
 
     def _told(self, error: KafkaError) -> None:
         self._heard[str(error)] = None
-        # What is wrong with the client's own certificate it hears when the handshake is over.
+        # It learns of a fault in the client's own certificate only after the handshake.
         if error.code() in self._REFUSED or "SSL alert" in error.str():
             self._failed.append(error)
 
@@ -96,7 +96,7 @@ class OfConfluent:
 
     def close(self) -> None:
         self._producer.purge()
-        del self._producer  # which ends with it, and would try to connect for ever
+        del self._producer  # which ends it; else it would try to connect for ever
 
 
 class _TokenOfFile(AbstractTokenProvider):  # type: ignore[misc]
@@ -197,7 +197,7 @@ class OfAiokafka:
 
 
 class LastWords(logging.Handler):
-    """What a library logs of failures, since the errors that it raises do not always say why."""
+    """The failures that a library logs, since the errors that it raises do not always give the reason."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -217,13 +217,13 @@ def connected(kind: Callable[[Settings], Client], given: Settings) -> Iterator[C
 
 
 def talk(client: Client, topic: str, value: str) -> None:
-    """Write this record, and read on from the start until it is found."""
+    """Write this record, and read from the start until it is found."""
     client.send(topic, value.encode())
     client.read(topic, value.encode())
 
 
 def stay(client: Client, topic: str, milliseconds: str, begun: Callable[[], None]) -> None:
-    """Say when a first record is acknowledged, and write others for so long."""
+    """Report when a first record is acknowledged, and write more for so long."""
     client.send(topic, b"stay")
     begun()
     end = time.monotonic() + int(milliseconds) / 1000
@@ -233,7 +233,7 @@ def stay(client: Client, topic: str, milliseconds: str, begun: Callable[[], None
 
 
 def main() -> None:
-    """Do what each line says."""
+    """Carry out the command of each line."""
     kinds: dict[str, Callable[[Settings], Client]] = {
         "confluent": OfConfluent,
         "kafka-python": OfKafkaPython,

@@ -24,7 +24,8 @@ from tests.ports import free_port
 from tests.tokens import AUDIENCE, ISSUER, claims, document, public_jwk, token
 
 PATIENT_S: Final = 60.0
-# Of a login at SHORT. franz-go logs in again 1.1 s before the end, and no server lets it within a second.
+# The lifetime of a login at SHORT. franz-go logs in again 1.1 s before the end, and no server permits that
+# within a second of the last login.
 LIFETIME_MS: Final = 3_000
 PASSWORD: Final = "anna-secret"
 TOPIC: Final = "talk"
@@ -34,7 +35,7 @@ LISTENERS: Final = {
     ADMIN: "PLAINTEXT",
     "SSL": "SSL",
     "MUTUAL": "SSL",  # for clients with a certificate
-    "EXPIRED": "SSL",  # its own certificate has expired
+    "EXPIRED": "SSL",  # the server's own certificate has expired
     "OPEN": "SASL_PLAINTEXT",
     "TLS": "SASL_SSL",
     "SHORT": "SASL_SSL",  # a login ends after LIFETIME_MS
@@ -51,7 +52,7 @@ class SecuredNode(Protocol):
     def bootstrap(self, listener: str) -> str: ...
 
     def logins(self, listener: str) -> dict[str, int]:
-        """Return how many logins ended how; empty where that is not known."""
+        """Return the number of logins by outcome, or nothing if the server does not count them."""
         ...
 
     def stop(self) -> object: ...
@@ -127,7 +128,7 @@ class KafkaNode:
 
 
 def write_files(home: Path) -> None:
-    """Write certificates, good ones and others, and tokens."""
+    """Write valid and invalid certificates, and tokens."""
     authority, past = trustme.CA(), datetime.now(UTC) - timedelta(days=1)
     _issue(home, "node", authority)
     _issue(home, "old-node", authority, not_after=past)
@@ -148,7 +149,7 @@ def _issue(home: Path, name: str, authority: trustme.CA, **how: Any) -> None:
 
 
 def _settings(home: Path) -> dict[str, str]:
-    """Return what both servers are told."""
+    """Return the settings of both servers."""
     write_files(home)
     return {
         "listener.security.protocol.map": ",".join(f"{one}:{of}" for one, of in LISTENERS.items()),
@@ -169,7 +170,7 @@ def _settings(home: Path) -> dict[str, str]:
 
 
 def _jaas() -> dict[str, str]:
-    """Return what only Kafka wants for the mechanisms."""
+    """Return the settings of mechanisms that only Kafka needs."""
     found = {
         f"listener.name.{name}.{mechanism.lower()}.sasl.jaas.config": (
             f"{_MODULES}scram.ScramLoginModule required;"
@@ -190,7 +191,7 @@ def _jaas() -> dict[str, str]:
 
 
 def prepare(node: SecuredNode) -> None:
-    """Create the topic and the user that all clients have."""
+    """Create the topic and the user of all clients."""
     admin = _admin(node)
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(PATIENT_S)
     add_user(node, "anna")
@@ -201,7 +202,7 @@ def _admin(node: SecuredNode) -> AdminClient:
 
 
 def add_user(node: SecuredNode, user: str) -> None:
-    """Let a user log in by SCRAM."""
+    """Add the SCRAM credentials of a user."""
     admin = _admin(node)
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         wanted = UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4_096), PASSWORD.encode())
@@ -209,7 +210,7 @@ def add_user(node: SecuredNode, user: str) -> None:
 
 
 def remove_user(node: SecuredNode, user: str) -> None:
-    """Remove what a user logs in by with SCRAM-SHA-512."""
+    """Remove the SCRAM-SHA-512 credentials of a user."""
     unwanted = UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_512)
     admin = _admin(node)
     admin.alter_user_scram_credentials([unwanted])[user].result(PATIENT_S)
@@ -218,7 +219,7 @@ def remove_user(node: SecuredNode, user: str) -> None:
 def client_settings(
     node: SecuredNode, listener: str, mechanism: str | None = None, **changes: str
 ) -> dict[str, str]:
-    """Return what a client is told; values of `changes` are put in, or replace others."""
+    """Return the settings of a client; `changes` adds or replaces values."""
     found = {"bootstrap.servers": node.bootstrap(listener), "security.protocol": LISTENERS[listener]}
     if "SSL" in LISTENERS[listener]:
         found["ca"] = str(node.home / "ca.pem")

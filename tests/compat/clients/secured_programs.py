@@ -1,5 +1,6 @@
-"""The processes with client libraries that the tests of secured nodes tell what to do (`secured_client.py`,
-`SecuredClient.java`, `go/secured`).
+"""Processes with client libraries, driven by the tests of secured nodes.
+
+Their programs are `secured_client.py`, `SecuredClient.java` and `go/secured`.
 """
 
 import re
@@ -19,19 +20,19 @@ from tests.compat.java.java_programs import java_program
 from tests.compat.servers import ROOT
 
 CLIENTS: Final = ("confluent", "java", "franz", "sarama", "kafka-python", "aiokafka")
-SOON_S: Final = 20.0  # until a client has told of what is wrong; the most patient one tries for ten seconds
+SOON_S: Final = 20.0  # until a client has reported an error; the most patient one tries for ten seconds
 _ENDED: Final = "the process has ended"
 
 
 class Program:
-    """A process with a client library; `tell` gives it a line, `hear` waits for one.
+    """A process with a client library; `tell` sends a command, `hear` waits for the answer.
 
-    Lines have numbers: what is answered late to one that nobody waits for any more is not heard.
+    Commands are numbered, so a late answer to an earlier command is ignored.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.is_behind = False  # it may still be busy with what nobody waits for
+        self.is_behind = False  # it may still be busy with a command whose answer was not waited for
         self._number = 0
         self._process = subprocess.Popen(
             _command_of(name),
@@ -65,7 +66,7 @@ class Program:
                 line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
             except Empty:
                 self.is_behind = True
-                raise AssertionError(f"{self.name} says nothing for {patient_s} s") from None
+                raise AssertionError(f"{self.name} has not answered for {patient_s} s") from None
             number, _, answer = line.partition(" ")
             if number == str(self._number):
                 return answer
@@ -85,7 +86,7 @@ class Program:
 
 
 def _command_of(name: str) -> list[str]:
-    """Return how the process of a library is started; a skip says what is missing."""
+    """Return the command that starts the process of a library, or skip the test with the reason."""
     if name == "java":
         if (reason := why_not()) is not None:
             pytest.skip(reason)

@@ -1,4 +1,4 @@
-"""aiokafka against a node, unmodified."""
+"""aiokafka, unmodified, as a client of a node."""
 
 import asyncio
 from uuid import uuid4

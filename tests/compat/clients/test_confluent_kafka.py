@@ -1,5 +1,6 @@
-"""confluent-kafka (librdkafka) against a node, unmodified; groups of several are in
-tests/compat/test_groups_of_every_client.py.
+"""confluent-kafka (librdkafka), unmodified, as a client of a node.
+
+Groups of several members are in tests/compat/test_groups_of_every_client.py.
 """
 
 import threading
@@ -46,7 +47,7 @@ def topic(admin: AdminClient) -> Iterator[str]:
 
 
 def produce(bootstrap: str, topic: str, count: int = RECORDS, **settings: object) -> list[Message]:
-    """Records 0 ... count-1 by key; the delivered messages, all of them."""
+    """Produce records with the keys 0 ... count-1, wait for all, and return the delivered messages."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **settings})
     delivered: list[Message] = []
     failed: list[KafkaError] = []
@@ -125,7 +126,7 @@ def test_the_idempotent_producer(bootstrap: str, topic: str) -> None:
 def test_members_of_the_consumer_protocol_share_partitions_and_none_is_stopped(
     bootstrap: str, topic: str, subscription: str
 ) -> None:
-    """KIP-848: the first member keeps what the target leaves it, and gives up the rest only."""
+    """KIP-848: the first member keeps the partitions of its target assignment, and gives up only the rest."""
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": f"group-{uuid4().hex[:8]}",
@@ -136,7 +137,7 @@ def test_members_of_the_consumer_protocol_share_partitions_and_none_is_stopped(
     wanted = [topic] if subscription == "names" else [f"^{topic}$"]
 
     def poll_until(shares: list[int], alive: list[Consumer]) -> bool:
-        deadline = time.monotonic() + 3 * WAIT_S  # heartbeats come every 5 s
+        deadline = time.monotonic() + 3 * WAIT_S  # heartbeats are sent every 5 s
         while time.monotonic() < deadline:
             for member in alive:
                 member.poll(0.05)

@@ -1,4 +1,4 @@
-"""Heartbeats that wait for news, of a real client and on the wire."""
+"""Heartbeats that the coordinator holds until something changes: of librdkafka, and on the wire."""
 
 import json
 import time
@@ -12,7 +12,7 @@ from tests.compat.wire_client import WireClient, only
 
 WAIT_S = 60.0
 JOIN_AGAIN = 27
-GROUP = 32  # a kind of resource that has configs
+GROUP = 32  # a type of resource that has configs
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def topic(bootstrap: str) -> str:
 
 
 class Member:
-    """A member of librdkafka, and what it says of its connection to the coordinator."""
+    """A member of librdkafka, and its own statistics about the connection to the coordinator."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, protocol: str) -> None:
         self.longest_ms, self.timeouts = 0.0, 0
@@ -53,7 +53,8 @@ class Member:
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_heartbeats_of_librdkafka_wait_and_none_is_missed(bootstrap: str, topic: str, protocol: str) -> None:
     group = f"group-{uuid4().hex[:8]}"
-    _set_interval_ms(bootstrap, group, 5_000)  # librdkafka's patience, which the tests' servers make short
+    # librdkafka waits for a response no longer than this interval, which is short on the tests' servers.
+    _set_interval_ms(bootstrap, group, 5_000)
     members = [Member(bootstrap, group, topic, protocol) for _ in range(2)]
 
     def poll_until(shares: list[int], *, waited_ms: float = 0) -> bool:
@@ -75,7 +76,7 @@ def test_heartbeats_of_librdkafka_wait_and_none_is_missed(bootstrap: str, topic:
     for member in members:
         member.consumer.close()
 
-    # A coordinator that lets them wait for too long has all of them time out.
+    # If the coordinator held responses for too long, all of them would time out.
     assert max(member.timeouts for member in (*members, gone)) <= 1
 
 
@@ -89,8 +90,9 @@ def _set_interval_ms(bootstrap: str, group: str, interval_ms: int) -> None:
 
 @pytest.mark.slow
 def test_a_named_clients_heartbeat_waits_until_another_member_joins(bootstrap: str) -> None:
-    """Sent before the other one joins, answered that it must join again; where it was answered in time, once
-    more.
+    """A heartbeat that waits when another member joins is answered with REBALANCE_IN_PROGRESS.
+
+    If it was answered before the other member joined, the test is repeated with a new group.
     """
     group = f"group-{uuid4().hex[:8]}"
     for _ in range(5):
@@ -107,7 +109,7 @@ def _hears_of(group: str, member: WireClient, other: WireClient) -> int:
     who = {"group_id": group, "generation_id": joined.generation_id, "member_id": joined.member_id}
     mine = [{"member_id": joined.member_id, "assignment": b""}]
     assert member.call("sync_group", 2, **who, assignments=mine).error_code == 0
-    for _ in range(2):  # after which its pace is known
+    for _ in range(2):  # after these the coordinator knows how often it is sent
         assert member.call("heartbeat", 2, **who).error_code == 0
         time.sleep(1.5)
 

@@ -1,4 +1,4 @@
-"""kafka-python against a node, unmodified."""
+"""kafka-python, unmodified, as a client of a node."""
 
 import time
 import warnings

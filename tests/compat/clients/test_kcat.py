@@ -1,4 +1,4 @@
-"""kcat (librdkafka 2.0, Debian's) against a node, unmodified."""
+"""kcat (librdkafka 2.0, Debian's), unmodified, as a client of a node."""
 
 import json
 import re
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(
     shutil.which("kcat") is None, reason="kcat is not installed: apt-get install kcat"
 )
 WAIT_S = 60
-SCRAM_WORKS_FROM = (2, 6, 1)  # what is older sends its nonce twice, which Kafka 3 let pass
+SCRAM_WORKS_FROM = (2, 6, 1)  # older versions send their nonce twice, which Kafka 3 accepted
 
 
 def kcat(bootstrap: str, *arguments: str, stdin: str = "") -> str:
@@ -90,7 +90,7 @@ def test_metadata_and_offsets_by_time(bootstrap: str, topic: str) -> None:
 def test_a_record_goes_there_and_back_at_a_secured_node(
     node: SecuredNode, listener: str, mechanism: str | None
 ) -> None:
-    """Neither here nor at Apache Kafka 4 an old librdkafka can log in by SCRAM."""
+    """An old librdkafka cannot log in by SCRAM, neither here nor at Apache Kafka 4."""
     security, value = of_settings(client_settings(node, listener, mechanism)), f"{listener}-{mechanism}"
     if listener == "MUTUAL":
         own = node.home / "client.pem"
@@ -108,7 +108,7 @@ def test_a_record_goes_there_and_back_at_a_secured_node(
 
 
 @pytest.mark.slow
-def test_a_wrong_password_is_told(node: SecuredNode) -> None:
+def test_a_wrong_password_is_reported(node: SecuredNode) -> None:
     security = of_settings(client_settings(node, "TLS", PLAIN, password="guessed"))
 
     told = refusal(node.bootstrap("TLS"), *security)
@@ -117,7 +117,7 @@ def test_a_wrong_password_is_told(node: SecuredNode) -> None:
 
 
 def refusal(bootstrap: str, *security: str) -> str:
-    """Return what kcat says that is not let in."""
+    """Return the errors that kcat prints when it cannot connect."""
     command = ["kcat", "-b", bootstrap, *security, "-L", "-m", "3"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
     assert done.returncode != 0, done.stdout
@@ -134,7 +134,7 @@ def librdkafka_version() -> tuple[int, ...]:
 
 
 def of_settings(given: dict[str, str]) -> tuple[str, ...]:
-    """Return the arguments that say this to kcat."""
+    """Return kcat's arguments for these settings."""
     names = {"ca": "ssl.ca.location", "mechanism": "sasl.mechanism"}
     names |= {"user": "sasl.username", "password": "sasl.password"}
     found = [f"{names.get(name, name)}={value}" for name, value in given.items() if "bootstrap" not in name]

@@ -18,9 +18,9 @@ from tests.compat.clients.secured_node import (
 from tests.compat.clients.secured_programs import SOON_S, Program, assert_says
 
 pytestmark = pytest.mark.slow
-CONNECTS_ANEW: Final = "aiokafka"  # as it cannot log in again over a connection that it has
-# What each library says when its user was removed: while it writes, and when it connects anew. The first two
-# do not always say why, but that their records were not written in time.
+CONNECTS_ANEW: Final = "aiokafka"  # it cannot log in again over an open connection
+# What each library reports when its user was removed: while it writes, and when it connects again. The first
+# two do not always give the reason, but may report that their records were not written in time.
 REMOVED: Final = {
     "java": ("SaslAuthenticationException|Expiring 1 record", "SaslAuthenticationException"),
     "kafka-python": (

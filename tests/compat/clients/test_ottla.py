@@ -1,4 +1,4 @@
-"""`ottla`'s own commands for quorums, brokers and replicas as a client: of a node, and of Apache Kafka."""
+"""`ottla`'s own commands for quorums, brokers and replicas, against a node and against Apache Kafka."""
 
 import json
 from collections.abc import Iterator
@@ -50,7 +50,7 @@ def test_partitions_are_moved_and_led(server: Server) -> None:
     run(server, "topic", "delete", topic)
 
 
-def test_the_only_node_stays(server: Server) -> None:
+def test_the_only_node_cannot_be_removed(server: Server) -> None:
     [broker] = json.loads(run(server, "broker", "list", "--output", "json"))
     alone = str(broker["broker"])
 
@@ -115,7 +115,7 @@ def test_consumer_groups_by_every_command(server: Server) -> None:
         (0, 0, 0),
     ]
 
-    # It has left.
+    # The member has left.
     assert group in [one["group"] for one in of(server, "list", "--type", "consumer", "--state", "empty")]
     run(server, "group", "reset", group, "--to-latest", "--topic", topic, "--execute")
     deleted = run(server, "group", "delete-offsets", group, "--topic", f"{topic}:0")
@@ -128,7 +128,7 @@ def test_consumer_groups_by_every_command(server: Server) -> None:
 
 @contextmanager
 def reading(server: Server, group: str, topic: str) -> Iterator[str]:
-    """A member of the consumer protocol that has committed; its id."""
+    """Run a member of the consumer protocol that has committed, and give its id."""
     settings = {"bootstrap.servers": server.bootstrap, "group.id": group, "group.protocol": "consumer"}
     consumer = Consumer({**settings, "client.id": "reader", "enable.auto.commit": False})
     consumer.subscribe([topic])
@@ -141,6 +141,6 @@ def reading(server: Server, group: str, topic: str) -> Iterator[str]:
 
 
 def of(server: Server, *arguments: str) -> list[dict[str, Any]]:
-    """What `ottla group` says for programs."""
+    """Return the JSON output of a command of `ottla group`."""
     told: list[dict[str, Any]] = json.loads(run(server, "group", *arguments, "--output", "json"))
     return told

@@ -1,4 +1,4 @@
-"""`ottla user`, `ottla acl` and `ottla quota` print the same of a node and of Apache Kafka."""
+"""`ottla user`, `ottla acl` and `ottla quota` print the same for a node and for Apache Kafka."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -15,7 +15,7 @@ OF_AUTHORIZER: Final = (
     "super.users=User:ANONYMOUS",
 )
 
-# Each command with its exit code and what it prints.
+# Each command with its exit code and its output.
 STORY: Final = (
     ("user list", 0, ""),
     (
@@ -104,7 +104,7 @@ STORY: Final = (
 
 @pytest.fixture(params=["ottla", pytest.param("kafka", marks=pytest.mark.java)])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with an authorizer, to which whoever asks here is a super user."""
+    """Run a server with an authorizer, in which all clients of the test are super users."""
     if request.param == "kafka" and (reason := why_not()) is not None:
         pytest.skip(reason)
     starts = start_kafka if request.param == "kafka" else start_ottla
@@ -113,7 +113,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     started.stop()
 
 
-def test_the_commands_print_the_same_of_a_node_and_of_apache_kafka(server: Server) -> None:
+def test_the_commands_print_the_same_at_a_node_and_at_apache_kafka(server: Server) -> None:
     wrong = []
 
     for words, code, printed in STORY:

@@ -1,5 +1,6 @@
-"""`ottla txn` as a client: of a node, and of Apache Kafka. In this process: each start of one takes as long
-as all that these tests ask.
+"""`ottla txn` against a node and against Apache Kafka.
+
+It runs in this process, since each start of a process takes as long as all requests of these tests.
 """
 
 import json
@@ -43,7 +44,10 @@ def wire(server: Server) -> Iterator[WireClient]:
 def run(
     server: Server, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Callable[..., str]:
-    """`ottla txn ...` to the end that is expected; what it printed, on whichever stream it should."""
+    """Give a function that runs a command and checks its exit code.
+
+    It returns stdout, or stderr if `errors` is set.
+    """
 
     def ottla(*arguments: str, of: str = "txn", code: int = 0, errors: bool = False) -> str:
         monkeypatch.setattr(sys, "argv", ["ottla", *of.split(), *arguments])
@@ -88,7 +92,7 @@ def test_a_transaction_is_found_shown_and_aborted(wire: WireClient, run: Run) ->
     assert (known["producer"], known["open_from"]) == (t.pair["producer_id"], 0)
     assert shown[0].startswith(f"id {t.id}  Ongoing  producer {t.pair['producer_id']}  epoch 0  timeout 60 s")
     assert [line.split() for line in shown[2:]] == [[topic, "0", "0"], [topic, "1", "-"]]
-    # Its coordinator knows of it.
+    # Its coordinator knows it, so it does not hang.
     assert run("find-hanging", "--topic", topic, "--longer-than", "PT0S") == ""
 
     assert run("abort", t.id).startswith(f"aborted the transaction of {t.id}")
@@ -96,7 +100,7 @@ def test_a_transaction_is_found_shown_and_aborted(wire: WireClient, run: Run) ->
     assert told(run, "describe", t.id)[0]["partitions"] == []
     assert told(run, "list", *ids)[0]["open_for_ms"] is None
     assert [one["open_from"] for one in told(run, "producers", topic)] == [None] * 2
-    assert t.end(committed=True) in (47, 90)  # it is fenced
+    assert t.end(committed=True) in (47, 90)  # its producer is fenced
     assert "has no open transaction" in run("abort", t.id, code=1, errors=True)
 
 
@@ -111,7 +115,7 @@ def test_a_hanging_transaction_is_found_and_aborted(wire: WireClient, run: Run) 
 
     assert (found["producer"], found["epoch"], found["open_from"]) == (2**40, 3, 0)
     assert [line.split()[:5] for line in shown[1:]] == [[topic, "0", str(2**40), "3", "0"]]
-    assert run("find-hanging", "--topic", topic) == ""  # not for long enough
+    assert run("find-hanging", "--topic", topic) == ""  # not open for long enough
     assert last_stable_offset(wire, topic) == 0
     assert "no open transaction that starts at offset 7" in run(
         "abort", "--topic", f"{topic}:0", "--start-offset", "7", code=1, errors=True
@@ -123,7 +127,7 @@ def test_a_hanging_transaction_is_found_and_aborted(wire: WireClient, run: Run) 
     assert run("find-hanging", *where) == ""
 
 
-def test_what_is_aborted_is_not_consumed_where_that_is_asked_for(
+def test_aborted_records_are_not_consumed_with_read_committed(
     server: Server, wire: WireClient, run: Run
 ) -> None:
     topic = create_topic(wire, partitions=1)
@@ -145,12 +149,12 @@ def test_what_is_aborted_is_not_consumed_where_that_is_asked_for(
 
     assert committed == [f"{number}{part}" for number in (0, 2, 3, 5) for part in "ab"]
     assert all_of_them == [*(f"{number}{part}" for number in range(6) for part in "ab"), "open"]
-    # A marker takes an offset, and is no record.
+    # A marker takes an offset, but is no record.
     assert run("consume", topic, "--from", "-3", "--until-end", of="").split() == ["5a", "5b", "open"]
     producer.abort_transaction(60)
 
 
-def test_what_is_not_there(run: Run) -> None:
+def test_unknown_names_and_invalid_options_are_errors(run: Run) -> None:
     nobody = f"nobody-{uuid4().hex}"
 
     assert "`ottla txn list` shows all" in run("describe", nobody, code=1, errors=True)

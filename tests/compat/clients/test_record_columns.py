@@ -1,4 +1,4 @@
-"""librdkafka and the pipeline's columns: each reads what the other writes, through a node."""
+"""librdkafka and the pipeline's columns: each reads the records that the other writes, through a node."""
 
 import time
 from typing import Any

@@ -1,7 +1,7 @@
-"""Six client libraries that are not let in, for their certificate or their token: what each of them says.
+"""The errors of six client libraries that are rejected because of their certificate or their token.
 
-A client with TLS 1.3 has ended its handshake before its certificate is judged, and then hears an alert; or,
-if that comes while it writes, the end of the connection. In a thorough run Apache Kafka shows the same.
+A client with TLS 1.3 has ended its handshake before its certificate is judged. It then receives an alert or,
+if that arrives while it writes, the end of the connection. In a thorough run Apache Kafka shows the same.
 """
 
 from typing import Final
@@ -13,12 +13,12 @@ from tests.compat.clients.secured_programs import SOON_S, Program, assert_says
 
 pytestmark = pytest.mark.slow
 ENDED: Final = "reset by peer|broken pipe|EOF"
-# Of a certificate, and of a token.
+# The error for a certificate, and for a token.
 SAYS: Final = {
     "confluent": ("SSL alert number|SSL connection closed|Disconnected", "_AUTHENTICATION.*invalid_token"),
     "java": ("SslAuthenticationException", "SaslAuthenticationException.*invalid_token"),
     "franz": (f"remote error: tls: .*certificate|{ENDED}", "unexpected data in oauth response"),
-    # It answers the server's words by four letters in the place of the byte that they stand for.
+    # It answers the server's error with the letters AQ== in place of the byte that they encode in base64.
     "sarama": (
         f"remote error: tls: .*certificate|{ENDED}",
         "SASL Authentication failed: .*invalid credentials with SASL mechanism OAUTHBEARER",
@@ -27,13 +27,13 @@ SAYS: Final = {
         "SSL: .*ALERT|socket disconnected|Errno",
         "SaslAuthenticationFailed|socket disconnected",
     ),
-    # It takes whatever is answered to a token for its success, and then finds the connection closed.
+    # It takes any answer to a token for success, and then finds the connection closed.
     "aiokafka": ("Connection at .* closed", "Unable to update metadata"),
 }
 
 
 @pytest.mark.parametrize("certificate", [None, "old-client", "stranger"])
-def test_a_client_without_a_good_certificate_does_not_come_in(
+def test_a_client_without_a_valid_certificate_is_rejected(
     node: SecuredNode, library: Program, certificate: str | None
 ) -> None:
     own = {"certificate": str(node.home / f"{certificate}.pem")} if certificate else {}
@@ -44,7 +44,7 @@ def test_a_client_without_a_good_certificate_does_not_come_in(
     assert_says(answer, SAYS[library.name][0])
 
 
-def test_a_token_that_has_expired_is_refused(node: SecuredNode, library: Program) -> None:
+def test_a_token_that_has_expired_is_rejected(node: SecuredNode, library: Program) -> None:
     before = node.logins("TLS")
 
     old = str(node.home / "old-token")
@@ -53,6 +53,6 @@ def test_a_token_that_has_expired_is_refused(node: SecuredNode, library: Program
     assert answer.startswith("failed")
     assert_says(answer, SAYS[library.name][1])
     after = node.logins("TLS")
-    if before and library.name != "franz":  # which leaves when it hears that the token is invalid
+    if before and library.name != "franz":  # franz-go leaves as soon as it reads that the token is invalid
         assert after["failed"] > before["failed"]
     assert not before or after["successful"] == before["successful"]

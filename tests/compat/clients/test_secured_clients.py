@@ -1,4 +1,4 @@
-"""Six client libraries at listeners with TLS and logins: protocols, mechanisms, and what may be wrong."""
+"""Six client libraries at listeners with TLS and logins: protocols, mechanisms, and each kind of fault."""
 
 from typing import Final
 
@@ -15,14 +15,14 @@ from tests.compat.clients.secured_node import (
 from tests.compat.clients.secured_programs import SOON_S, Program, assert_says
 
 pytestmark = pytest.mark.slow
-# What each library says of a login that was refused, and of a certificate that it does not trust.
+# The error of each library for a failed login, and for a certificate that it does not trust.
 SAYS: Final = {
     "confluent": ("_AUTHENTICATION.*Authentication failed", "certificate verify failed"),
     "java": ("SaslAuthenticationException: Authentication failed", "SslAuthenticationException"),
     "franz": ("SASL_AUTHENTICATION_FAILED", "x509: certificate"),
     "sarama": ("SASL Authentication failed", "x509: certificate"),
-    # It throws an answer away when the end of the connection comes in the same read; so on a busy machine it
-    # may have heard nothing else, of Kafka, too.
+    # It drops a response if the end of the connection is read together with it; so on a busy machine it may
+    # report only that the connection ended, with Kafka too.
     "kafka-python": ("SaslAuthenticationFailed|socket disconnected", "CERTIFICATE_VERIFY_FAILED"),
     "aiokafka": ("SaslAuthenticationFailed", "CERTIFICATE_VERIFY_FAILED"),
 }
@@ -56,7 +56,7 @@ def test_a_record_goes_there_and_back(
 @pytest.mark.parametrize(
     ("listener", "mechanism"), [("OPEN", SCRAM_256), ("OPEN", SCRAM_512), ("TLS", PLAIN)]
 )
-def test_a_wrong_password_is_told_as_what_it_is_and_soon(
+def test_a_wrong_password_is_reported_as_such_and_soon(
     node: SecuredNode, library: Program, listener: str, mechanism: str
 ) -> None:
     before = node.logins(listener)
@@ -69,7 +69,7 @@ def test_a_wrong_password_is_told_as_what_it_is_and_soon(
 
 
 @pytest.mark.parametrize(("listener", "authority"), [("SSL", "other-ca"), ("EXPIRED", "ca")])
-def test_a_node_whose_certificate_is_not_to_be_trusted_is_not_talked_to(
+def test_a_client_does_not_trust_a_node_with_an_invalid_certificate(
     node: SecuredNode, library: Program, listener: str, authority: str
 ) -> None:
     answer = library.talk(

@@ -1,4 +1,4 @@
-"""Transactions of libraries for Python, unmodified: committed, aborted, fenced, with a group's offsets."""
+"""Transactions of unmodified Python libraries: committed, aborted, fenced, with offsets of a group."""
 
 import asyncio
 import time
@@ -36,7 +36,7 @@ def topic(admin: AdminClient) -> Iterator[str]:
 
 
 def seen(bootstrap: str, topic: str, isolation: str, count: int) -> list[bytes]:
-    """What librdkafka finds: everything up to the end of both partitions, at least `count` records."""
+    """Return all records up to the end of both partitions, at least `count`, as librdkafka reads them."""
     settings = {"bootstrap.servers": bootstrap, "group.id": uuid4().hex, "isolation.level": isolation}
     consumer = Consumer({**settings, "enable.partition.eof": True, "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, index, 0) for index in range(2)])
@@ -88,7 +88,7 @@ def test_librdkafka_commits_and_aborts_with_offsets(bootstrap: str, topic: str) 
         offsets = [TopicPartition(topic, 0, 100 + number)]
         producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), WAIT_S)
         if number % 2:
-            producer.flush(WAIT_S)  # what is aborted has reached the log
+            producer.flush(WAIT_S)  # the aborted records have reached the log
         ends(WAIT_S)
     consumer.close()
 
@@ -116,10 +116,10 @@ def test_librdkafka_is_fenced_by_its_successor(bootstrap: str, topic: str) -> No
 
 
 def test_librdkafka_goes_on_after_a_purge(bootstrap: str, topic: str) -> None:
-    """What was on the way is given up, so its epoch is moved before the next transaction.
+    """librdkafka gives up the records in flight, and so bumps its epoch before the next transaction.
 
-    Where some had arrived and the rest had not left yet, it knows of nothing on the way, and the next one
-    fails of the gap, at Apache Kafka too: then the epoch is moved behind that one.
+    If some had arrived and the others had not been sent yet, it knows of none in flight. The next transaction
+    then fails because of the gap, with Apache Kafka too, and the epoch is bumped after that transaction.
     """
     producer = librdkafka(bootstrap, topic)
     producer.begin_transaction()
@@ -135,7 +135,10 @@ def test_librdkafka_goes_on_after_a_purge(bootstrap: str, topic: str) -> None:
 
 
 def commits(producer: Producer, topic: str, value: bytes) -> bool:
-    """A transaction of one record; whether it could be committed. If not, it can be aborted."""
+    """Return True if a transaction of one record can be committed.
+
+    If it cannot, it must be possible to abort it.
+    """
     producer.begin_transaction()
     producer.produce(topic, value, partition=0)
     try:

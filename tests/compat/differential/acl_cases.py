@@ -1,7 +1,7 @@
-"""Requests of clients without a right, with the rights that they need, with one of them missing, or denied.
+"""Requests of clients without rights, with the rights they need, with one of them missing, or one denied.
 
-Each case has resources of its own, so all entries are made before the first request. A request names beside
-its resource another one (`other`), to which nobody has a right, and one that is not there.
+Each case has resources of its own, so all ACLs can be created before the first request. Beside its resource,
+a request names another one (`other`), to which no client has a right, and one that does not exist.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -68,7 +68,7 @@ class Right(NamedTuple):
 
     operation: AclOperation
     resource_type: ResourceType
-    word: str  # the attribute of Names that has its name
+    word: str  # the attribute of Names that holds its name
 
     def entry(self, names: Names, user: str, permission: AclPermissionType) -> Fields:
         return {
@@ -83,7 +83,7 @@ class Right(NamedTuple):
 
 
 class Role(NamedTuple):
-    """What a client may do in a case; it does all of this under a name of its own."""
+    """The rights of a client in a case; each role has a user of its own."""
 
     name: str
     user: str
@@ -92,17 +92,17 @@ class Role(NamedTuple):
 
 
 class Shares(Enum):
-    """What a share group has done before it is asked about, by its administrator."""
+    """The preparation of a case's share group by its administrator."""
 
     NOTHING = 0
     JOINED = 1  # with a member that is assigned the topic of the case
-    LEFT = 2  # the same, and the member has gone: the states of the topics of the case and of the other stay
-    FED = 3  # the same, and there is a record that the group has not been given
+    LEFT = 2  # a member of both topics has joined and left: the states of their share-partitions remain
+    FED = 3  # as LEFT, with a record in the topic that the group has not been given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclCase:
-    """One request in one version, and the rights that are enough for all that it names."""
+    """One request in one version, and the rights that are enough for everything it names."""
 
     number: int
     api: str
@@ -110,11 +110,11 @@ class AclCase:
     version: int
     rights: Sequence[Right]
     fields: Callable[[Names], Fields]
-    has_group: bool  # whether its group is to have an offset
-    shares: Shares  # what its group is to have shared before
+    has_group: bool  # whether its group gets a committed offset
+    shares: Shares  # the preparation of its share group
 
     def roles(self) -> Iterator[Role]:
-        """Give them in an order in which only the last one can change what others ask for."""
+        """Yield the roles in an order in which only the last one can change what the others ask for."""
         rights = list(self.rights)
         yield Role("nobody", NOBODY, (), ())
         for at, right in enumerate(rights):
@@ -392,7 +392,7 @@ case(
 
 
 def of_share_partition(n: Names, **fields: Any) -> Fields:
-    """A partition that no coordinator keeps, of a topic that there is not."""
+    """Return a partition that no coordinator keeps, of a topic that does not exist."""
     return {
         "group_id": n.group,
         "topics": [{"topic_id": UNKNOWN_ID, "partitions": [{"partition": 0, **fields}]}],
@@ -416,7 +416,7 @@ for api, state_fields in SHARE_STATES.items():
 
 # ---- share groups ------------------------------------------------------------------------------------------
 
-SHARE_MEMBER: Final = "AAAAAAAAAAAAAAAAAAAAAQ"  # sessions are of members whose ids are those of UUIDs
+SHARE_MEMBER: Final = "AAAAAAAAAAAAAAAAAAAAAQ"  # share sessions accept only member ids that are UUIDs
 
 
 def of_share_group(n: Names, *words: str) -> Fields:
@@ -473,7 +473,7 @@ case(
 
 
 def share_fetch(n: Names, **fields: Any) -> Fields:
-    """Of the topics that there are: an unknown id is an exception in Kafka."""
+    """Return a request for the existing topics only: an unknown topic id causes an exception in Kafka."""
     partitions: list[Fields] = [{"partition_index": 0, "acknowledgement_batches": []}]
     return {
         "group_id": n.group,

@@ -1,4 +1,4 @@
-"""Two servers with an authorizer and users, asked the same by clients of every role."""
+"""Two servers with an authorizer and users; clients of each role send the same requests to both."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -35,7 +35,7 @@ ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
 
 
 def users() -> list[str]:
-    """Return everybody who asks."""
+    """Return all users of the cases."""
     return sorted({ADMINISTRATOR, *(role.user for case in CASES for role in case.roles())})
 
 
@@ -48,13 +48,13 @@ def settings(listener: str) -> tuple[str, ...]:
         f"super.users=User:{ADMINISTRATOR};User:ANONYMOUS",
         f"sasl.enabled.mechanisms={MECHANISM}",
         f"listener.name.{listener}.plain.sasl.jaas.config={login}",
-        # Members say nothing between their first beat and the last case, to which a busy machine comes late.
+        # Members send nothing from their first heartbeat to the last case, which is late on a busy machine.
         "group.share.max.session.timeout.ms=600000",
         "group.share.session.timeout.ms=600000",
     )
 
 
-# Its only listener but the controller's: the broker logs in to itself.
+# Its only listener beside the controller's: the broker itself has to log in there.
 OF_KAFKA: Final = (
     "listener.security.protocol.map=PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
     f"sasl.mechanism.inter.broker.protocol={MECHANISM}",
@@ -62,12 +62,12 @@ OF_KAFKA: Final = (
 
 
 def start_ottla_with_users(data: Path) -> tuple[Server, str]:
-    """Return a node of Ottla, and the address at which its users log in."""
+    """Start a node of Ottla, and return it with the address at which its users log in."""
     address = f"127.0.0.1:{free_port()}"
     server = start_ottla(
         data,
         *OVERRIDES,
-        "node.id=5",  # 0 is what an answer without a leader has
+        "node.id=5",  # 0 is the node id of a response without a leader
         f"listeners=SASL_PLAINTEXT://{address},PLAINTEXT://127.0.0.1:{free_port()}",
         "ottla.sasl.plain.without.tls=true",
         *settings("sasl_plaintext"),
@@ -76,13 +76,13 @@ def start_ottla_with_users(data: Path) -> tuple[Server, str]:
 
 
 def start_kafka_with_users(data: Path) -> tuple[Server, str]:
-    """Return Apache Kafka, and the address at which its users log in."""
+    """Start Apache Kafka, and return it with the address at which its users log in."""
     server = start_kafka(data, *OVERRIDES, *OF_KAFKA, *settings("plaintext"))
     return server, server.bootstrap
 
 
 def log_in(bootstrap: str, user: str, timeout_s: float = 60.0) -> WireClient:
-    """Return a connection of a user."""
+    """Return a connection on which a user has logged in."""
     client = WireClient(bootstrap, client_id="differ", timeout_s=timeout_s)
     assert client.call("sasl_handshake", 1, mechanism=MECHANISM).error_code == 0
     said = b"\0".join((b"", user.encode(), PASSWORD.encode()))
@@ -106,7 +106,7 @@ class Side:
                     partial(client.call, "find_coordinator", 6, **asked),
                     lambda found: only(found.coordinators).error_code == 0,
                 )
-            # Every shard of the coordinator of share-partitions has loaded.
+            # Until every shard of the share coordinator has loaded.
             share_partition = {"topic_id": UNKNOWN_ID, "partitions": [{"partition": 0, "leader_epoch": 0}]}
             for number in range(100):
                 eventually(
@@ -155,7 +155,7 @@ class Side:
         assert all(only(one.partitions).error_code == 0 for one in answer.topics), answer
 
     def _share(self, client: WireClient, case: AclCase) -> None:
-        """Have a member join the share group of a case until it has what it wants, and maybe leave."""
+        """Make a member join the share group of a case and get its topics; it leaves except in JOINED."""
         names = self.names(case)
         is_to_stay = case.shares is Shares.JOINED
         if case.shares is Shares.FED:
@@ -176,7 +176,7 @@ class Side:
             assert beat(member_epoch=-1).error_code == 0
 
     def _feed(self, client: WireClient, names: Names) -> None:
-        """Write a record to the topic of a case, and have its share group begin there."""
+        """Write a record to the topic of a case, and make its share group start at the earliest offset."""
         earliest = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
         group = {"resource_type": GROUP, "resource_name": names.group, "configs": [earliest]}
         changed = client.call("incremental_alter_configs", 1, resources=[group], validate_only=False)
@@ -217,7 +217,10 @@ class Side:
         assert found >= len(entries)
 
     def answer(self, case: AclCase, role: Role) -> Any:
-        """Return the answer to a client of a role as nested dicts, or in words what happened instead."""
+        """Return the response to a client of a role as nested dicts.
+
+        Without a response, it is "closed" or "silent".
+        """
         with closing(log_in(self.bootstrap, role.user)) as client:
             try:
                 answer = client.call(case.api, case.version, **case.fields(self.names(case)))
@@ -231,7 +234,7 @@ class Side:
 
 
 def _by_id(value: Any, ids: Sequence[bytes]) -> Any:
-    """Return an answer whose lists have the topics with these ids first, in this order."""
+    """Return a response whose lists begin with the topics of these ids, in this order."""
     if isinstance(value, dict):
         return {key: _by_id(one, ids) for key, one in value.items()}
     if not isinstance(value, list):
@@ -245,7 +248,7 @@ def _by_id(value: Any, ids: Sequence[bytes]) -> Any:
 
 
 def compare(ottla: str, kafka: str, run: str, api: str = "", text: str = "") -> Iterator[Difference]:
-    """Give all differences of the cases of an API whose name has `text`."""
+    """Yield all differences in the cases of an API whose name contains `text`."""
     cases = [one for one in CASES if api in ("", one.api) and text in one.name]
     mine, theirs = (Side(bootstrap, run, cases) for bootstrap in (ottla, kafka))
     for case in cases:

@@ -1,4 +1,4 @@
-"""What a case of the differential test is: one request, in all versions, with names that fit the server."""
+"""The cases of the differential test: each is one request, in all versions, with names of the server."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Fields = dict[str, Any]
 
 @dataclass(slots=True)
 class Context:
-    """What a case may speak of: the run's topics and their ids on this server."""
+    """The names that a case can use: the topics of the run, and their ids on this server."""
 
     run: str
     node: int
@@ -36,11 +36,11 @@ class Context:
         return cls(run, node, 0, topic, bytes(found.topic_id), compacted)
 
     def fresh(self, word: str) -> str:
-        """A name that is new in every version of a case."""
+        """Return a name that is new in every version of a case."""
         return f"{word}-{self.run}-{self.version}"
 
     def named(self, since_id: int, name: str | None = None, **fields: Any) -> Fields:
-        """The topic by name, or by id from version `since_id` on."""
+        """Return the fields that name a topic: by its name, or from version `since_id` on by its id."""
         if self.version < since_id:
             return {
                 ("topic" if since_id == 13 and "partitions" in fields else "name"): name or self.topic,

@@ -1,4 +1,4 @@
-"""Subscriptions to client metrics: which are taken, how they are described, listed and removed (KIP-714)."""
+"""Client metrics subscriptions: which are accepted, how they are described, listed and removed (KIP-714)."""
 
 from tests.compat.differential.cases import CLIENT_METRICS, case
 from tests.compat.differential.topic_cases import alter, describe

@@ -1,7 +1,7 @@
-"""Ask two servers the same and compare the answers, but for what each server may choose itself.
+"""Send the same requests to two servers, and compare the responses except for the servers' own values.
 
     python -m tests.compat.differential.compare OTTLA:PORT KAFKA:PORT [API [TEXT]]
-prints every difference of the API's cases whose name has TEXT; allowed ones only with `-v`.
+prints every difference in the cases of the API whose name contains TEXT; allowed differences only with `-v`.
 """
 
 import os
@@ -20,7 +20,7 @@ from tests.compat.wire_client import Closed, WireClient, eventually, message_cla
 
 ANSWER_TIMEOUT_S = 30.0
 SOFTWARE = {"client_software_name": "differ", "client_software_version": "1"}
-# Numbers and names that a server gives out; equal only by chance. What is left of them: given, or not.
+# Numbers and names that each server chooses, with the values that mean none. All other values become "given".
 OWN = {
     "cluster_id": (None, ""),
     "topic_id": (bytes(16),),
@@ -42,7 +42,7 @@ OWN = {
 }
 NODE_IDS = ("node_id", "leader_id", "controller_id", "broker_id")
 NODE_ID_LISTS = ("replica_nodes", "isr_nodes", "offline_replicas")
-# What names an item: lists are compared in this order, for servers keep them in any.
+# Fields that name an item. Lists are sorted by them, since servers return items in any order.
 NAMES = (
     "name",
     "topic",
@@ -65,7 +65,7 @@ NOTES = ("error_message", "batch_index_error_message")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One place of one answer in which the two are not the same."""
+    """One place of one response in which the two servers differ."""
 
     case: str
     api: str
@@ -79,7 +79,7 @@ class Difference:
         return f"{where}: ottla {self.ottla!r}, kafka {self.kafka!r}"
 
     def reason(self) -> str | None:
-        """Why this one is allowed, or None."""
+        """Return the reason why this difference is allowed, or None."""
         label = f"{self.api} {self.case} {self.path}"
         for pattern, reason in ALLOWED.items():
             if re.search(pattern, label):
@@ -88,7 +88,7 @@ class Difference:
 
 
 def normal(value: Any, name: str, node: int) -> Any:
-    """An answer without what the server may choose itself."""
+    """Return a response without the values that the server may choose itself."""
     if isinstance(value, dict):
         return {key: normal(one, key, node) for key, one in value.items()}
     if isinstance(value, list):
@@ -108,7 +108,10 @@ def order(item: dict[str, Any]) -> list[str]:
 
 
 def differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two normalised answers differ; list items with a `name` are matched by it."""
+    """Yield each place where two normalised responses differ, with both values.
+
+    Config entries are matched by their name.
+    """
     if isinstance(one, dict) and isinstance(other, dict):
         for key in one:
             yield from differences(one[key], other.get(key, "absent"), f"{path}.{key}" if path else key)
@@ -125,25 +128,25 @@ def differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any
         else:
             for index, (mine, theirs) in enumerate(zip(one, other, strict=True)):
                 yield from differences(mine, theirs, f"{path}[{index}]")
-    # Ottla may say what is wrong where Kafka is silent, not the reverse.
+    # Ottla may give an error message where Kafka gives none, but not the reverse.
     elif one != other and not (path.endswith(NOTES) and other in (None, "")):
         yield path, one, other
 
 
 def prime(client: WireClient) -> None:
-    """Wait until coordinators and producer ids are there: a fresh Kafka says 14 and 15 for a while."""
+    """Wait for coordinators and producer ids: a freshly started Kafka answers 14 and 15 for a while."""
     producer = {"transactional_id": None, "transaction_timeout_ms": 60_000}
     eventually(lambda: client.call("init_producer_id", 4, **producer), lambda found: found.error_code == 0)
     wanted = {"key": "differ-group", "key_type": 0}
     eventually(lambda: client.call("find_coordinator", 2, **wanted), lambda found: found.error_code == 0)
     member = {"generation_id": 1, "member_id": "nobody"}
-    for number in range(100):  # every shard of the offsets topic has loaded
+    for number in range(100):  # until every shard of the offsets topic has loaded
         asked = {"group_id": f"prime-{number}", **member}
         eventually(partial(client.call, "heartbeat", 3, **asked), lambda found: found.error_code == 25)
 
 
 class Server:
-    """One of the two, with the topics that the cases speak of."""
+    """One of the two servers, with the topics that the cases name."""
 
     def __init__(self, bootstrap: str, run: str) -> None:
         self.bootstrap = bootstrap
@@ -157,7 +160,7 @@ class Server:
         self._client: WireClient | None = None
 
     def answer(self, case: Case, version: int) -> Any:
-        """The normalised answer as nested dicts, or in words what happened instead."""
+        """Return the normalised response as nested dicts; without one, it is "closed" or "silent"."""
         self.context.version = version
         if self._client is None:
             self._client = WireClient(self.bootstrap, client_id="differ", timeout_s=ANSWER_TIMEOUT_S)
@@ -175,7 +178,7 @@ class Server:
 
 
 def compare(ottla: str, kafka: str, api: str = "", text: str = "") -> Iterator[Difference]:
-    """All differences of the cases of `api` whose name has `text`, in every version that both serve."""
+    """Yield all differences in the cases of `api` whose name contains `text`, in all common versions."""
     run = os.urandom(3).hex()
     cases = [case for case in CASES if api in ("", case.api) and text in case.name]
     with closing(Server(ottla, run)) as mine, closing(Server(kafka, run)) as theirs:

@@ -1,10 +1,11 @@
-"""Sessions of consumer groups (KIP-848), as `group_sessions` has them of classic ones.
+"""Sessions of consumer groups (KIP-848), in the form of those of classic groups in `group_sessions`.
 
-Members choose their own ids, so these are the same on both servers, and so are epochs. Ids of topics become
-their names; a hash over topics, and versions of the metadata, are each server's own.
+Members choose their own ids, so ids are the same on both servers, and so are epochs. Topic ids are replaced
+by names. The metadata hash and versions of the metadata differ from server to server.
 
-Who of equals gets a partition too many follows the order of Java's hash maps in Apache Kafka; we follow the
-order of ids (groupcoord/DESIGN.md D18). In these sessions members have names for which that is the same.
+If partitions cannot be divided evenly, Apache Kafka gives the odd ones to members in the order of a Java hash
+map, and we in the order of their ids (groupcoord/DESIGN.md D18). The members of these sessions have names for
+which both orders are the same.
 """
 
 import time
@@ -18,7 +19,7 @@ from tests.compat.differential.group_sessions import OFFSETS_PARTITIONS, Session
 from tests.compat.wire_client import WireClient, eventually, only
 
 REBALANCE_MS: Final = 60_000
-# Kafka looks for topics of expressions at most so often.
+# Kafka looks for topics that match an expression at most once in this time.
 REGEX_REFRESH_S: Final = 10.0
 SETTLED_S: Final = 60.0
 
@@ -27,7 +28,7 @@ ConsumerScript = Callable[["ConsumerSession"], None]
 
 @dataclass(slots=True)
 class ConsumerSession:
-    """One server's side: members with the epochs and partitions that they were told last."""
+    """One server's side: the members, with the last epochs and partitions that they received."""
 
     base: Session
     second: str  # a topic of two partitions; that of the session has three
@@ -45,11 +46,11 @@ class ConsumerSession:
     # ---- requests --------------------------------------------------------------------------------
 
     def raw(self, who: str, **fields: Any) -> Any:
-        """A heartbeat of exactly these fields, and the group's id."""
+        """Send a heartbeat of the group with exactly these fields."""
         return self.base.ask(who, "consumer_group_heartbeat", **{"group_id": self.group, **fields})
 
     def beat(self, who: str, **fields: Any) -> Any:
-        """A heartbeat in the epoch that the member was told last; what it was told to own is remembered."""
+        """Send a heartbeat with the member's current epoch, and remember the assignment in the response."""
         asked = {"member_id": who, "member_epoch": self.epochs.get(who, 0)}
         return self._heard(who, self.raw(who, **{**asked, **fields}))
 
@@ -73,11 +74,11 @@ class ConsumerSession:
         return self.beat(who, **{**asked, **fields})
 
     def obey(self, who: str, **fields: Any) -> Any:
-        """A heartbeat that reports what the member was told to own."""
+        """Send a heartbeat that reports the assignment that the member received."""
         return self.beat(who, topic_partitions=self.owned.get(who, []), **fields)
 
     def round(self, *members: str) -> None:
-        """Each of them obeys, and the group is described."""
+        """Let each of these members report its assignment, then describe the group."""
         for who in members:
             self.obey(who)
         self.describe()
@@ -98,12 +99,15 @@ class ConsumerSession:
     # ---- what is not compared --------------------------------------------------------------------
 
     def quietly(self, api: str, version: int, **fields: Any) -> Any:
-        """An answer that is not compared; a member has the client id that it has where its answers are."""
+        """Return a response that is not compared; a member keeps the client id of its other requests."""
         with WireClient(self.base.bootstrap, client_id=fields.get("member_id")) as client:
             return client.call(api, version, **fields)
 
     def until(self, good: Callable[[Any], bool], *members: str) -> None:
-        """Members obey, unseen, until the group looks so: how many heartbeats that takes is a race."""
+        """Send the members' heartbeats without comparing them until the group satisfies `good`.
+
+        The number of heartbeats that this takes is a race.
+        """
 
         def look() -> Any:
             for who in members:
@@ -117,7 +121,7 @@ class ConsumerSession:
         assert good(found), found
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """Returns when the coordinator of the group knows the topic, which Metadata tells before."""
+        """Create a topic, and wait until the group's coordinator knows it, which Metadata does sooner."""
         wanted = {"name": name, "num_partitions": partitions, "replication_factor": 1}
         made = only(self.quietly("create_topics", 7, topics=[wanted], timeout_ms=30_000).topics)
         assert made.error_code == 0, made
@@ -134,7 +138,7 @@ class ConsumerSession:
         self.base.learn_topics()
 
     def _neighbour(self) -> str:
-        """Another group of the same coordinator, and of the same partition of `__consumer_offsets`."""
+        """Return another group of the same coordinator, in the same partition of `__consumer_offsets`."""
         own = partition_for(self.group, OFFSETS_PARTITIONS)
         names = (f"{self.group}-probe-{number}" for number in count())
         return next(name for name in names if partition_for(name, OFFSETS_PARTITIONS) == own)
@@ -148,7 +152,7 @@ class ConsumerSession:
         return self.base.transcript()
 
     def logged(self) -> list[tuple[str, Any]]:
-        """Records in their order, but those of one kind that stand together in that of their keys."""
+        """Return the records in their order; neighbours of one kind are sorted by key."""
         found: list[tuple[str, Any]] = []
         for _, same in groupby(self.base.logged(), key=lambda one: (one[0].split()[0], one[1] is None)):
             found += sorted(same, key=lambda one: one[0])
@@ -194,7 +198,7 @@ def one_member_from_join_to_delete(s: ConsumerSession) -> None:
     s.base.commit_from_outside(8)
     s.base.fetch_offsets()
     s.base.delete()
-    s.join("anna")  # again, as after it lost its memory
+    s.join("anna")  # again, as after a restart without its state
     s.describe()
     s.leave("anna")
     s.describe()
@@ -219,7 +223,7 @@ def members_come_and_go(s: ConsumerSession) -> None:
     s.obey("anna")
     s.describe()
     s.beat("bert")
-    s.obey("anna")  # it gave up what it was told to
+    s.obey("anna")  # it gave up the partitions that it had to
     s.describe()
     s.round("bert")
     s.join("carl")
@@ -240,7 +244,7 @@ def members_come_and_go(s: ConsumerSession) -> None:
 
 
 @consumer_session("new")
-def an_answer_that_was_lost(s: ConsumerSession) -> None:
+def a_lost_response(s: ConsumerSession) -> None:
     s.join("anna")
     lost = dict(s.epochs), dict(s.owned)
     s.join("bert")
@@ -260,7 +264,7 @@ def an_answer_that_was_lost(s: ConsumerSession) -> None:
 
 
 @consumer_session("new")
-def range_and_who_votes_for_it(s: ConsumerSession) -> None:
+def members_vote_for_range(s: ConsumerSession) -> None:
     both = (s.topic, s.second)
     s.join("anna", *both, server_assignor="range")
     s.describe()
@@ -329,7 +333,7 @@ def static_members(s: ConsumerSession) -> None:
         s.obey("anna", instance_id="one")
         s.obey("bert", instance_id="two")
     s.describe()
-    s.join("anna2", instance_id="one")  # while it is in use
+    s.join("anna2", instance_id="one")  # while the instance id is in use
     s.join("anna", instance_id="one")
     s.leave("anna", -2, instance_id="three")
     s.leave("bert", -2, instance_id="one")
@@ -400,7 +404,7 @@ def an_expression(s: ConsumerSession) -> None:
     s.obey("ann", subscribed_topic_regex="", subscribed_topic_names=[s.topic])
     for _ in range(3):
         s.round("ann", "ben")
-    s.leave("ben")  # the last one that had the expression
+    s.leave("ben")  # the last member with the expression
     s.describe()
     s.round("ann")
     s.obey("ann", subscribed_topic_regex="", subscribed_topic_names=[])
@@ -424,7 +428,7 @@ def topics_grow_and_go(s: ConsumerSession) -> None:
     s.quietly("delete_topics", 6, topics=[{"name": second}], timeout_ms=30_000)
 
     def has_given_it_up(group: Any) -> bool:
-        """The description leaves out a topic that is gone, before the group has an epoch without it."""
+        """Return True if an epoch without the deleted topic is reached; descriptions omit it sooner."""
         return group.group_epoch > epoch and group.group_state == "Stable" and _has(group, "anna", 3)
 
     s.until(has_given_it_up, "anna")
@@ -432,13 +436,13 @@ def topics_grow_and_go(s: ConsumerSession) -> None:
 
 
 @consumer_session("new")
-def a_target_that_is_put_off(s: ConsumerSession) -> None:
-    """KIP-1263. Ours is made by a timer, and Kafka's at the first heartbeat after the interval."""
+def a_delayed_target(s: ConsumerSession) -> None:
+    """KIP-1263: a timer computes the delayed target here, a heartbeat after the interval in Kafka."""
     interval = {"name": "consumer.assignment.interval.ms", "config_operation": 0, "value": "2000"}
     resource = {"resource_type": 32, "resource_name": s.group, "configs": [interval]}
     changed = s.quietly("incremental_alter_configs", 1, resources=[resource], validate_only=False)
     assert only(changed.responses).error_code == 0, changed
-    s.pause(1)  # until coordinators have heard of it
+    s.pause(1)  # until the coordinators know the setting
     s.join("anna")
     s.join("bert")
     s.describe()
@@ -462,7 +466,7 @@ def _count(group: Any) -> int:
     return sum(len(one.partitions) for member in group.members for one in member.assignment.topic_partitions)
 
 
-# Not `a)`: what Kafka says of it is an internal error.
+# `a)` is left out: Kafka answers it with an internal error.
 WRONG_EXPRESSIONS: Final = (
     *("(", "[", "*", "a**", "a{1001}", "a{2,1}", "[b-a]", "[[:foo:]]"),
     *("\\", "\\8", "\\pX", "(?=a)", "(?P<n>a)(?P<n>b)", "(?P<1>a)"),
@@ -470,7 +474,7 @@ WRONG_EXPRESSIONS: Final = (
 
 
 @consumer_session("old", "new")
-def requests_that_no_group_takes(s: ConsumerSession) -> None:
+def requests_that_every_group_rejects(s: ConsumerSession) -> None:
     whole = {
         "member_id": "anna",
         "member_epoch": 0,

@@ -1,4 +1,4 @@
-"""Elections, reassignments, features and brokers: what the controller is asked by administrators."""
+"""Elections, reassignments, features and brokers: the requests of administrators to the controller."""
 
 from typing import Any
 
@@ -124,7 +124,7 @@ features("unknown at 0", ("nonsense", 0, 1))
 features("without a name", ("", 1, 1))
 features("group.version too high", ("group.version", 2, 1))
 features("group.version lower", ("group.version", 0, 1))
-# Version 0 lowers nothing in Apache Kafka, whether or not it allows that.
+# In version 0 Apache Kafka lowers no level, whether or not the request allows it.
 features("group.version lower safely", ("group.version", 0, 2), since=1)
 features("group.version as it was", ("group.version", 1, 1), validate_only=False)
 features("two, one bad", ("metadata.version", 30, 1), ("nonsense", 1, 1))

@@ -1,8 +1,8 @@
-"""Sessions of groups: members speak to a server in a fixed order; what it answered and logged is kept.
+"""Sessions of groups: members send requests to a server in a fixed order, and its responses and log are kept.
 
-A session is a plain function of a `Session`; it runs against both servers, with requests of three ages. Then
-the transcripts are compared, and what stands in `__consumer_offsets`. Member ids become the names of their
-members, and times "given": a server chooses those itself.
+A session is a plain function of a `Session`. It runs against both servers, with requests of three ages; then
+the transcripts and the records in `__consumer_offsets` are compared. Member ids become the names of their
+members, and times become "given", since a server chooses those itself.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ OFFSETS_PARTITIONS: Final = 50
 FETCH_VERSION: Final = 12  # the last one that names topics
 SESSION_TIMEOUT_MS: Final = 30_000
 
-# One version of each request that members of an age send; what differs in shape differs between these.
+# For each age of members, the versions of their requests. Ages differ wherever the shape of a request does.
 VERSIONS: Final[dict[str, dict[str, int]]] = {
     "old": {
         "join_group": 2,
@@ -60,7 +60,8 @@ VERSIONS: Final[dict[str, dict[str, int]]] = {
         "consumer_group_describe": 1,
     },
 }
-# Times, versions of the metadata, and a hash that nobody but its maker compares (groupcoord/DESIGN.md D15).
+# Times, versions of the metadata, and a hash that only the server that computed it compares
+# (groupcoord/DESIGN.md D15).
 OWN: Final = {
     "commit_timestamp",
     "current_state_timestamp",
@@ -77,7 +78,7 @@ Script = Callable[["Session"], None]
 
 @dataclass(slots=True)
 class Session:
-    """One server's side of a session: who speaks, and what was answered so far."""
+    """One server's side of a session: its clients, and the responses so far."""
 
     bootstrap: str
     group: str
@@ -86,7 +87,7 @@ class Session:
     answers: list[tuple[str, Any]] = field(default_factory=list)
     ids: dict[str, str] = field(default_factory=dict)  # member id -> name
     member_ids: dict[str, str] = field(default_factory=dict)  # name -> its newest member id
-    topics: dict[bytes, str] = field(default_factory=dict)  # topic id -> name, also of those deleted since
+    topics: dict[bytes, str] = field(default_factory=dict)  # topic id -> name, of deleted topics too
     generation: int = -1
     _clients: dict[str, WireClient] = field(default_factory=dict)
     _awaited: dict[str, tuple[str, int, int]] = field(default_factory=dict)
@@ -98,7 +99,7 @@ class Session:
     # ---- requests --------------------------------------------------------------------------------
 
     def send(self, who: str, api: str, **fields: Any) -> None:
-        """Ask and do not wait; `answer` does."""
+        """Send a request without waiting; `answer` waits for the response."""
         if who not in self._clients:
             self._clients[who] = WireClient(self.bootstrap, client_id=who)
         version = self.versions.get(api, 0)
@@ -121,12 +122,12 @@ class Session:
         return self.answer(who)
 
     def quiet(self, api: str, version: int, **fields: Any) -> Any:
-        """Ask without noting the answer."""
+        """Send a request whose response is not noted."""
         with WireClient(self.bootstrap, client_id="aside") as client:
             return client.call(api, version, **fields)
 
     def is_waiting(self, who: str) -> None:
-        """Note whether the answer lets itself be waited for."""
+        """Note whether the response is still outstanding."""
         self.answers.append((f"{who} waits", self._clients[who].is_silent()))
 
     def close(self) -> None:
@@ -147,7 +148,7 @@ class Session:
         self.send(who, "join_group", **{**asked, **fields})
 
     def join(self, who: str, **fields: Any) -> Any:
-        """Join and wait; a second time with the id that a newer server gives out first (KIP-394)."""
+        """Join and wait; if the server first returns a member id (KIP-394), join again with it."""
         self.send_join(who, **fields)
         found = self.answer(who)
         if found.error_code == 79:
@@ -156,14 +157,14 @@ class Session:
         return found
 
     def begin_join(self, who: str, **fields: Any) -> None:
-        """As `join`, but the answer that others hold back is not waited for."""
+        """Join as `join` does, but do not wait for the response that other members hold up."""
         if self.versions["join_group"] >= 4 and "group_instance_id" not in fields:
             self.send_join(who, **fields)
             assert self.answer(who).error_code == 79
         self.send_join(who, **fields)
 
     def send_sync(self, who: str, *assigned: str, **fields: Any) -> None:
-        """With an assignment for each of the named, if it leads."""
+        """Send SyncGroup, with an assignment for each of the named members if `who` leads."""
         assignments = [{"member_id": self.member_ids[one], "assignment": one.encode()} for one in assigned]
         asked = {"assignments": assignments, **self.of_member(who)}
         if self.versions["sync_group"] >= 5:
@@ -215,20 +216,20 @@ class Session:
     # ---- what is compared ------------------------------------------------------------------------
 
     def learn_topics(self) -> None:
-        """The ids of all topics that there are now."""
+        """Learn the ids of all topics that exist now."""
         found = self.quiet("metadata", 12, topics=None)
         self.topics |= {bytes(one.topic_id): one.name for one in found.topics}
 
     def transcript(self) -> list[tuple[str, Any]]:
-        """All answers in their order; by now every member has a name."""
+        """Return all responses in their order, normalised at the end, when each member has a name."""
         return [(label, self.normal(found)) for label, found in self.answers]
 
     def normal(self, value: Any, name: str = "") -> Any:
-        """Without what the server chooses itself; members and topics in a fixed order."""
+        """Return a value without what the server chooses itself, with members and topics in a fixed order."""
         if isinstance(value, dict):
             kept = {key: self.normal(one, key) for key, one in value.items() if key not in UNCOMPARED}
             epochs = value.get("assignment_epochs")
-            if epochs:  # each belongs to the partition at its place
+            if epochs:  # each epoch belongs to the partition at the same index
                 kept["partitions"] = sorted(zip(value["partitions"], epochs, strict=True))
                 del kept["assignment_epochs"]
             return kept
@@ -243,9 +244,10 @@ class Session:
         return value
 
     def logged(self) -> list[tuple[str, Any]]:
-        """The records of the group in `__consumer_offsets`, in their order.
+        """Return the records of the group in `__consumer_offsets`, in their order.
 
-        Kafka also logs the group that a first join makes, before it has a member: nothing is lost without.
+        Kafka also logs a new group at its first join, before it has a member. That record is left out:
+        nothing is lost without it.
         """
         with WireClient(self.bootstrap) as client:
             number = partition_for(self.group, OFFSETS_PARTITIONS)
@@ -280,7 +282,7 @@ def _is_birth(value: Any) -> bool:
 # ---- the sessions --------------------------------------------------------------------------------
 
 SESSIONS: list[tuple[str, Script]] = []
-STATIC: Final = {"middle", "new"}  # static members came with join 5
+STATIC: Final = {"middle", "new"}  # JoinGroup has static members since version 5
 
 
 def session(script: Script) -> Script:
@@ -349,17 +351,17 @@ def a_second_member_joins_and_the_first_leaves(s: Session) -> None:
 
 
 @session
-def those_who_join_again(s: Session) -> None:
+def members_join_again(s: Session) -> None:
     s.join("anna")
     s.sync("anna", "anna")
-    s.join("anna")  # the leader with the same protocols: a new round
+    s.join("anna")  # the leader with the same protocols: a new generation
     s.sync("anna", "anna")
     s.begin_join("bert")
     s.is_waiting("bert")
     s.send_join("anna")
     s.answer("anna")
     s.answer("bert")
-    s.join("bert")  # a follower that has not heard its answer: the same again
+    s.join("bert")  # a follower that has not received its response: the same one again
     s.send_sync("bert")
     s.sync("anna", "anna", "bert")
     s.answer("bert")
@@ -404,7 +406,7 @@ def protocols_are_voted_for(s: Session) -> None:
     s.describe()
 
 
-# What ConnectProtocol and IncrementalCooperativeConnectProtocol of Apache Kafka 4.3.1 write: the URL of a
+# The bytes of ConnectProtocol and IncrementalCooperativeConnectProtocol of Apache Kafka 4.3.1: the URL of a
 # worker, offset 7 of the configurations, no assignment yet; and an assignment of one connector and its task.
 CONNECT_WORKER: Final = "0015687474703a2f2f31302e302e302e313a383038332f0000000000000007"
 CONNECT_PROTOCOLS: Final = [
@@ -428,7 +430,7 @@ def workers_of_connect(s: Session) -> None:
 
 @session
 def schema_registries(s: Session) -> None:
-    """They choose the one that writes, in the JSON of Confluent's SchemaRegistryProtocol."""
+    """The members elect the instance that writes, with the JSON of Confluent's SchemaRegistryProtocol."""
     identity = b'{"version":1,"host":"10.0.0.1","port":8081,"master_eligibility":true,"scheme":"http"}'
     chosen = b'{"version":1,"error":0,"master":"sr-1-aaa","master_identity":' + identity + b"}"
     a_group_of_two_of_another_type(s, "sr", [{"name": "v0", "metadata": identity}], chosen)

@@ -1,8 +1,8 @@
-"""Sessions of groups that change their protocol, classic to consumer and back (KIP-848), as `group_sessions`
-has them of classic groups.
+"""Sessions of groups that change their protocol, classic to consumer and back (KIP-848).
 
-Members of the consumer protocol choose their ids. A topic of twelve partitions leaves up to four members no
-odd ones, which the two servers might give to different members. There is no interval between two targets.
+They have the form of those of classic groups in `group_sessions`. Members of the consumer protocol choose
+their ids. A topic of twelve partitions divides evenly among up to four members, so there are no odd
+partitions that the two servers might give to different members. The assignment interval is zero.
 """
 
 import struct
@@ -36,7 +36,7 @@ def session(script: Script) -> Script:
 
 @dataclass(slots=True)
 class MigrationSession:
-    """One server's side: members with the generations or epochs that they were told last."""
+    """One server's side: the members, with the last generations or epochs that they received."""
 
     base: Session
     epochs: dict[str, int] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class MigrationSession:
         return found
 
     def come(self, who: str, **fields: Any) -> Any:
-        """Join with all that a first heartbeat says."""
+        """Join the group with a complete first heartbeat."""
         asked = {
             "epoch": 0,
             "rebalance_timeout_ms": REBALANCE_MS,
@@ -72,7 +72,7 @@ class MigrationSession:
         return self.beat(who, **{**asked, **fields})
 
     def own(self, who: str, partitions: Sequence[int] | None = None) -> Any:
-        """A heartbeat that says what the member owns: these, or what it was told to."""
+        """Send a heartbeat that reports the member's partitions: these, or those that it was assigned."""
         found = self.base.quiet("metadata", 12, topics=[{"name": self.topic}])
         numbers = sorted(self.owned[who] if partitions is None else partitions)
         owned = {"topic_id": bytes(only(found.topics).topic_id), "partitions": numbers}
@@ -137,7 +137,7 @@ class MigrationSession:
         return self.base.commit(who, 7, partition=partition, **{**asked, **fields})
 
     def stable_classic_group(self, *members: str, **fields: Any) -> None:
-        """Its members share the partitions in their order; the first one leads."""
+        """Form a classic group whose members share the partitions in order; the first member leads."""
         share = PARTITIONS // len(members)
         given: dict[str, bytes] = {}
         for number, who in enumerate(members):
@@ -170,7 +170,7 @@ class MigrationSession:
     # ---- both ------------------------------------------------------------------------------------
 
     def describe(self) -> None:
-        """By all that describes groups."""
+        """Describe the group with each request that can."""
         group = self.base.group
         self.base.describe()
         self.base.ask("admin", "consumer_group_describe", group_ids=[group])
@@ -180,7 +180,7 @@ class MigrationSession:
         )
 
     def logged(self) -> list[tuple[str, Any]]:
-        """The records; those of one kind in a row, and tombstones, have the order of a hash map."""
+        """Return the records; tombstones and neighbours of one kind are sorted, as a hash map orders them."""
         runs = groupby(self.base.logged(), key=lambda record: record[1] is None or record[0].split()[0])
         return [record for _, run in runs for record in sorted(run, key=repr)]
 
@@ -217,7 +217,7 @@ def a_consumer_comes_to_a_classic_group_and_goes(s: MigrationSession) -> None:
     s.join("anna")
     s.sync("anna")
     s.describe()
-    s.base.leave("bert")  # of two, either might lead the classic group to come
+    s.base.leave("bert")  # with two members, either might lead the classic group that follows
     s.beat("m1", -1)
     s.describe()
     s.commit("anna")
@@ -252,11 +252,11 @@ def one_classic_member_meets_one_consumer(s: MigrationSession) -> None:
 
 
 @session
-def those_who_wait_are_told_to_join_again(s: MigrationSession) -> None:
+def waiting_members_have_to_join_again(s: MigrationSession) -> None:
     s.stable_classic_group("anna")
     s.base.begin_join("bert", **s.begun())
     s.base.is_waiting("bert")
-    s.come("m1", subscribed_topic_names=["other"])  # two new ones might share what is free either way
+    s.come("m1", subscribed_topic_names=["other"])  # two new members might share what is free in either way
     s.hear_join("bert")
     s.describe()
     s.join("bert", member_id=s.base.member_ids["bert"])
@@ -265,7 +265,7 @@ def those_who_wait_are_told_to_join_again(s: MigrationSession) -> None:
 
 
 @session
-def those_who_wait_for_the_leader_are_told_to_join_again(s: MigrationSession) -> None:
+def members_that_wait_for_the_leader_have_to_join_again(s: MigrationSession) -> None:
     s.stable_classic_group("anna")
     s.base.begin_join("bert", **s.begun())
     s.base.is_waiting("bert")
@@ -336,7 +336,7 @@ def a_classic_member_joins_a_consumer_group(s: MigrationSession) -> None:
 
 
 @session
-def what_a_classic_member_is_refused(s: MigrationSession) -> None:
+def requests_of_a_classic_member_that_are_rejected(s: MigrationSession) -> None:
     s.come("m1")
     s.join("anna")
     s.sync("anna")
@@ -365,7 +365,7 @@ def what_a_classic_member_is_refused(s: MigrationSession) -> None:
 
 
 @session
-def who_leaves_a_consumer_group_by_the_classic_request(s: MigrationSession) -> None:
+def members_leave_a_consumer_group_by_the_classic_request(s: MigrationSession) -> None:
     s.come("m1")
     s.come("m2", instance_id="two")
     s.join("anna")
@@ -434,7 +434,7 @@ def a_static_member_takes_the_place_of_another(s: MigrationSession) -> None:
     s.join("anna", group_instance_id="two")
     s.sync("anna", group_instance_id="two")
     s.own("m1")
-    s.own("m1")  # who waits for partitions has them, before a classic group forgets that it does
+    s.own("m1")  # so that m1 no longer waits for partitions, which a classic group does not remember
     s.join("anna", group_instance_id="two", member_id=s.base.member_ids["anna"])
     s.sync("anna", group_instance_id="two")
     s.heartbeat("anna", group_instance_id="two")

@@ -1,4 +1,4 @@
-"""Produce: every field of a batch header, right and wrong, and the idempotent producer."""
+"""Produce: every field of a batch header, valid and invalid, and the idempotent producer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -85,7 +85,7 @@ def produce_compacted(name: str, keys: list[bytes | None]) -> None:
 
 
 def damaged(name: str, records: bytes, count: int, codec: Compression = Compression.NONE) -> None:
-    """Records that are wrong, or not what they call themselves, under a header that is right."""
+    """Add a case with records that are invalid, or not compressed as stated, under a valid header."""
     delta = {"last_offset_delta": count - 1, "records_count": count, "attributes": int(codec)}
     produce(f"records: {name}, {codec.name.lower()}", (0, made((b"v",), records=records, **delta)))
 
@@ -106,7 +106,8 @@ for what, content, counted in (
 ):
     for packed in (Compression.NONE, Compression.GZIP, Compression.ZSTD):
         damaged(what, compress(packed, content), counted, packed)
-# Compressed, Apache Kafka stores these; and records whose offset deltas are wrong, not compressed.
+# Not compressed only: Apache Kafka stores these records if they are compressed. It also stores records that
+# are not compressed and whose offset deltas are wrong, which no case has.
 damaged("negative length", varint(-5) + ONE[1:], 1)
 damaged("length beyond the end", varint(100) + ONE[1:], 1)
 for packed in (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD):

@@ -1,4 +1,4 @@
-"""A producer of old (transactions v1) as raw requests, which waits where a client waits."""
+"""A producer of the old protocol (transactions v1), as raw requests; it waits where a client waits."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ LOADING, CONCURRENT = {14, 15, 16}, {51}
 
 
 class Producer:
-    """A producer of old (transactions v1), as raw requests."""
+    """A producer of the old protocol (transactions v1), as raw requests."""
 
     def __init__(self, client: WireClient, transactional_id: str, *, topic: str, group: str) -> None:
         self.client, self.topic, self.group = client, topic, group
@@ -84,7 +84,7 @@ class Producer:
         return int(only(only(answer.responses).partition_responses).error_code)
 
     def commit(self, version: int, offset: int = 5, **fields: Any) -> list[int]:
-        """The codes of TxnOffsetCommit for partition 0 and for 7."""
+        """Commit an offset for partitions 0 and 7, and return the codes of TxnOffsetCommit."""
         asked = {**self.who, "group_id": self.group, **fields}
         answer = self.client.call(
             "txn_offset_commit",

@@ -1,4 +1,4 @@
-"""ACLs without an authorizer, client quotas, SCRAM credentials: what both refuse, and what both keep."""
+"""ACLs without an authorizer, client quotas and SCRAM credentials: rejected requests, and lasting changes."""
 
 from typing import Any
 
@@ -87,7 +87,7 @@ def described(name: str, *components: tuple[str, int, str | None], strict: bool 
 
 USER: Entity = [("user", "differ")]
 quotas("of a user", USER, ("producer_byte_rate", 1024.0), ("request_percentage", 12.5))
-# So large that it throttles nobody: Kafka enforces it, and other tests fetch from it later.
+# Large enough to throttle no client: Kafka enforces it, and other tests fetch from it later.
 quotas("of all users", [("user", None)], ("consumer_byte_rate", 2.0**40))
 quotas("of a user's client", [("user", "differ"), ("client-id", "c")], ("controller_mutation_rate", 0.5))
 quotas("of an address", [("ip", "10.1.2.3")], ("connection_creation_rate", 7.0))
@@ -127,7 +127,7 @@ described("any with a name", ("user", 2, "a"))
 described("an unknown match", ("user", 3, None))
 described("an address and a user", ("user", 2, None), ("ip", 2, None))
 
-# Last, since it is described in Kafka alone; and as large as to hold up nobody who connects to Kafka later.
+# Last, since only Kafka describes it afterwards, and large enough not to throttle later connections to Kafka.
 quotas("a host name", [("ip", "localhost")], ("connection_creation_rate", 1e6))
 
 # ---- SCRAM credentials -------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def described_users(name: str, *users: str, everybody: bool = False) -> None:
     case("describe_user_scram_credentials", name, {"users": named})
 
 
-# Of clients that prove nothing by PLAINTEXT; those that log in are in `acl_cases`.
+# Of clients on PLAINTEXT, which have no identity; those of clients that log in are in `acl_cases`.
 case("create_delegation_token", "of its own", {"renewers": [], "max_lifetime_ms": -1})
 case(
     "create_delegation_token",

@@ -1,9 +1,9 @@
-"""Sessions of share groups (KIP-932), as `group_sessions` has them of classic ones.
+"""Sessions of share groups (KIP-932), in the form of those of classic groups in `group_sessions`.
 
-Members choose their own ids, so these are the same on both servers. Who gets which partition follows from the
-ids of topics, too: the topics of the sessions have ids by which partitions come in their order. The share
-coordinators begin the state of a partition when they can: a session waits, unseen, until all is there, and
-then for the assignment interval.
+Members choose their own ids, so ids are the same on both servers. The assignment also depends on the ids of
+topics; the topics of the sessions have ids for which the assignor takes the partitions in their order. The
+share coordinators initialize the states of partitions in the background: a session waits, without comparing
+anything, until all states exist, and then for the assignment interval.
 """
 
 import time
@@ -29,7 +29,7 @@ ShareScript = Callable[["ShareSession"], None]
 
 @dataclass(slots=True)
 class ShareSession:
-    """One server's side: members with the epochs that they were told last."""
+    """One server's side: the members, with the last epochs that they received."""
 
     base: Session
     second: str  # a topic of two partitions; that of the session has three
@@ -49,11 +49,11 @@ class ShareSession:
         return self.base.ask(who, api, **fields)
 
     def raw(self, who: str, **fields: Any) -> Any:
-        """A heartbeat of exactly these fields, and the group's id."""
+        """Send a heartbeat of the group with exactly these fields."""
         return self.ask(who, "share_group_heartbeat", **{"group_id": self.group, **fields})
 
     def beat(self, who: str, **fields: Any) -> Any:
-        """A heartbeat in the epoch that the member was told last."""
+        """Send a heartbeat with the member's current epoch."""
         found = self.raw(who, **{"member_id": who, "member_epoch": self.epochs.get(who, 0), **fields})
         if not found.error_code:
             self.epochs[who] = found.member_epoch
@@ -70,7 +70,7 @@ class ShareSession:
         return self.ask("admin", "share_group_describe", group_ids=[self.group])
 
     def offsets(self, *topics: tuple[str, Sequence[int]]) -> Any:
-        """Where the group starts in these, or in all."""
+        """Describe the start offsets of the group in these topics, or in all."""
         wanted = [{"topic_name": name, "partitions": list(numbers)} for name, numbers in topics]
         group = {"group_id": self.group, "topics": wanted or None}
         return self.ask("admin", "describe_share_group_offsets", groups=[group])
@@ -92,7 +92,7 @@ class ShareSession:
         return self.ask("admin", "delete_share_group_offsets", group_id=self.group, topics=topics)
 
     def list_groups(self, states: Sequence[str] = (), types: Sequence[str] = ()) -> None:
-        """Note what the lists say of this group."""
+        """Note how ListGroups lists this group."""
         with WireClient(self.base.bootstrap, client_id="admin") as client:
             found = client.call("list_groups", 5, states_filter=list(states), types_filter=list(types)).groups
         told = [
@@ -105,7 +105,7 @@ class ShareSession:
     # ---- what is not compared --------------------------------------------------------------------
 
     def until_begun(self, **partitions: int) -> None:
-        """Until share coordinators have so many partitions of the topics, and a new target may be made."""
+        """Wait until so many partitions of the topics are initialized, and a new target may be computed."""
 
         def look() -> dict[str, int]:
             with WireClient(self.base.bootstrap) as client:
@@ -120,30 +120,30 @@ class ShareSession:
         time.sleep(ASSIGNMENT_INTERVAL_S)
 
     def pause(self) -> None:
-        """Until a new target may be made."""
+        """Wait until a new target may be computed."""
         time.sleep(ASSIGNMENT_INTERVAL_S)
 
     # ---- what is compared ------------------------------------------------------------------------
 
     def logged(self) -> list[tuple[str, Any]]:
-        """Records in their order, but those of one kind that stand together in that of their keys."""
+        """Return the records in their order; neighbours of one kind are sorted by key."""
         found: list[tuple[str, Any]] = []
         records = eventually(self.base.logged, has_begun)
         for _, same in groupby(records, key=lambda one: (one[0].split()[0], one[1] is None)):
             found += sorted(same, key=lambda one: one[0])
-        # Kafka writes states also where nothing changed, and topics of which a target has no partition.
+        # Kafka also writes states that have not changed, and target topics without any partition.
         written = [(key, without_empty(value)) for key, value in found]
         return [one for place, one in enumerate(written) if place == 0 or one != written[place - 1]]
 
 
 def has_begun(records: Sequence[tuple[str, Any]]) -> bool:
-    """Return whether no partition's state is still to be begun, by the last record that tells."""
+    """Return True if no state of a partition is left to initialize, by the last record about it."""
     told = [value for key, value in records if key.startswith("ShareGroupStatePartitionMetadata")]
     return not (told and told[-1] and told[-1]["initializing_topics"])
 
 
 def without_empty(value: Any) -> Any:
-    """A target without topics of which it has nothing."""
+    """Return a target assignment without the topics of which it has no partition."""
     if not isinstance(value, dict) or "topic_partitions" not in value:
         return value
     return {"topic_partitions": [one for one in value["topic_partitions"] if one["partitions"]]}
@@ -189,7 +189,7 @@ def one_member_from_join_to_delete(s: ShareSession) -> None:
 
 
 @share_session
-def heartbeats_that_are_none(s: ShareSession) -> None:
+def invalid_heartbeats(s: ShareSession) -> None:
     s.join("anna", member_id="")
     s.join("anna", member_id=" ")
     s.join("anna", member_id="m" * 37)
@@ -329,7 +329,7 @@ def other_protocols_meet_a_share_group(s: ShareSession) -> None:
 @share_session
 def a_share_member_meets_other_groups(s: ShareSession) -> None:
     s.base.commit_from_outside(5)
-    for _ in range(3):  # a group of offsets alone, a classic one, a consumer group
+    for _ in range(3):  # a group that only has offsets, a classic group, a consumer group
         s.join("anna")
         s.beat("anna", member_epoch=1)
         s.leave("anna")

@@ -1,4 +1,4 @@
-"""Clients without a right, with it, and with a denial are answered by Ottla and Apache Kafka 4.3.1 alike."""
+"""Ottla and Apache Kafka 4.3.1 answer clients with a right, without it, and with a denial in the same way."""
 
 import os
 import time
@@ -41,35 +41,35 @@ def kafka_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def run() -> str:
-    """What makes the names of this run its own."""
+    """Return a random string that makes the names of this run unique."""
     return os.urandom(3).hex()
 
 
 @pytest.fixture(scope="module")
 def unexplained(ottla_address: str, kafka_address: str, run: str) -> list[Difference]:
-    """Those of all cases, asked once."""
+    """Run all cases once, and return the differences that have no reason."""
     return [one for one in compare(ottla_address, kafka_address, run) if one.reason() is None]
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_both_refuse_and_answer_the_same(unexplained: list[Difference], api: str) -> None:
+def test_both_reject_and_answer_the_same(unexplained: list[Difference], api: str) -> None:
     found = [str(one) for one in unexplained if one.api == api]
 
     assert not found, "\n".join(found)
 
 
-def test_an_expression_finds_what_the_member_may_describe(
+def test_an_expression_finds_the_topics_that_the_member_may_describe(
     unexplained: list[Difference], ottla_address: str, kafka_address: str, run: str
 ) -> None:
     case = next(one for one in CASES if one.name == BY_EXPRESSION)
     *_, allowed = case.roles()
     names = Names(run=run, number=case.number, node=0, ids={})
-    wanted = f"({names.topic}|{names.other})x*"  # an expression that nobody had matched before
+    wanted = f"({names.topic}|{names.other})x*"  # an expression that was never matched before
 
     for address in (ottla_address, kafka_address):
         with log_in(address, allowed.user) as client:
             beat = partial(client.call, "consumer_group_heartbeat", 1, group_id=names.group)
-            beat(member_id="m", member_epoch=-1)  # of the comparison
+            beat(member_id="m", member_epoch=-1)  # the member that the comparison left behind
             answer = beat(
                 member_id="late",
                 member_epoch=0,

@@ -1,6 +1,6 @@
-"""Offsets of a consumer group (KIP-848): what its members, strangers and administrators are answered.
+"""Offsets of a consumer group (KIP-848): the responses to its members, other clients and administrators.
 
-Ottla and Apache Kafka 4.3.1 are asked the same, one after the other.
+Ottla and Apache Kafka 4.3.1 get the same requests, one after the other.
 """
 
 import os
@@ -31,7 +31,7 @@ def subscribe(client: WireClient, epoch: int, topic: str) -> Any:
 
 
 def answers(server: Server) -> Iterator[tuple[str, Any]]:
-    """What was asked, and what is to be compared of the answer."""
+    """Yield each request, and the part of its response that is compared."""
     with WireClient(server.bootstrap) as client:
         topics = [{"name": name, "num_partitions": 2, "replication_factor": 1} for name in (READ, OTHER)]
         client.call("create_topics", 7, topics=topics, timeout_ms=10_000)
@@ -97,14 +97,12 @@ def delete_group(client: WireClient) -> int:
 
 
 def ordered(answer: Any) -> Any:
-    """Topics and partitions come in any order."""
+    """Return a response with its lists sorted, since topics and partitions come in any order."""
     if isinstance(answer, dict):
         return {key: ordered(value) for key, value in answer.items()}
     return sorted((ordered(each) for each in answer), key=str) if isinstance(answer, list) else answer
 
 
-def test_offsets_of_a_consumer_group_are_kept_shown_and_deleted_alike(
-    ottla: Server, reference: Server
-) -> None:
+def test_both_keep_show_and_delete_offsets_of_a_consumer_group(ottla: Server, reference: Server) -> None:
     for ours, theirs in zip(answers(ottla), answers(reference), strict=True):
         assert ours == theirs

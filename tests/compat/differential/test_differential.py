@@ -1,4 +1,4 @@
-"""Ottla and Apache Kafka 4.3.1 answer a table of requests alike, but for a named list with reasons."""
+"""Ottla and Apache Kafka 4.3.1 answer a table of requests in the same way, with a list of exceptions."""
 
 import pytest
 
@@ -13,7 +13,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 @pytest.fixture(scope="module")
 def unexplained(ottla: Server, reference: Server) -> list[Difference]:
-    """Those of the whole table, asked once: what a request changes the next ones find changed in both."""
+    """Run the whole table once, and return the differences that have no reason.
+
+    Later requests find the changes of earlier ones, so a part of the table cannot run alone.
+    """
     return [one for one in compare(ottla.bootstrap, reference.bootstrap) if one.reason() is None]
 
 

@@ -1,4 +1,4 @@
-"""Fetch sessions over topics that are deleted and made anew: Ottla and Apache Kafka 4.3.1 tell the same."""
+"""Fetch sessions over topics that are deleted and created again, at Ottla and at Apache Kafka 4.3.1."""
 
 import os
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ NONE = bytes(16)
 
 
 class Reader:
-    """One client; what it was told: which partitions with what error, and whether it has a session."""
+    """One client, and what its fetches returned: if there is a session, and partitions with their errors."""
 
     def __init__(self, server: Server, version: int) -> None:
         self._client = WireClient(server.bootstrap)
         self._version = version
         self._name = f"sessions-{RUN}-{version}"
-        self._ids: list[bytes] = []  # of the topic, each time that it was made
+        self._ids: list[bytes] = []  # of the topic, one for each creation
         self.told: list[tuple[bool, list[tuple[int, Any]]]] = []
 
     def __enter__(self) -> Self:
@@ -45,14 +45,14 @@ class Reader:
         self._until(lambda code: code == UNKNOWN_TOPIC_OR_PARTITION)
 
     def _until(self, is_reached: Any) -> None:
-        """Until the node that is read from has the topic, or has it no more."""
+        """Wait until the node that serves the fetches has the topic, or no longer has it."""
         eventually(
             lambda: self._fetch(12, 0, -1, [{"topic": self._name, "partitions": [_FROM_THE_START]}]),
             lambda found: is_reached(only(only(found.responses).partitions).error_code),
         )
 
     def read(self, session_id: int, epoch: int, *made: int, forgets: Sequence[int] = ()) -> int:
-        """A fetch that names the topic as it was made for the first, second time; the session's id."""
+        """Fetch from these creations of the topic (0 is the first one), and return the session id."""
         found = self._fetch(
             self._version,
             session_id,
@@ -135,6 +135,8 @@ def play(reader: Reader) -> list[tuple[bool, list[tuple[int, Any]]]]:
 
 
 @pytest.mark.parametrize("version", [12, 13, 17])
-def test_what_became_of_a_topic_is_told_alike(ottla: Server, reference: Server, version: int) -> None:
+def test_both_answer_the_same_about_a_topic_that_was_created_again(
+    ottla: Server, reference: Server, version: int
+) -> None:
     with Reader(ottla, version) as of_ottla, Reader(reference, version) as of_reference:
         assert play(of_ottla) == play(of_reference)

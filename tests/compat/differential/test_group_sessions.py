@@ -30,7 +30,7 @@ def has(partitions: int, found: Any) -> bool:
 
 @pytest.fixture(scope="module")
 def servers(ottla: Server, reference: Server) -> tuple[Server, Server]:
-    """Both, with the topics of the sessions, and with coordinators that have loaded."""
+    """Return both servers, with the topics of the sessions, when their coordinators have loaded."""
     for server in (ottla, reference):
         with WireClient(server.bootstrap) as client:
             prime(client)
@@ -100,7 +100,7 @@ def test_groups_that_change_their_protocol_answer_and_log_the_same(
 
 
 def anew(name: str) -> str:
-    """Of no group that was there: a test that is run once more finds nothing of its first run."""
+    """Return a new group id, so that a test that is repeated does not find the group of its first run."""
     return f"{name}-{os.urandom(3).hex()}"
 
 
@@ -111,7 +111,7 @@ def session_on(server: Server, group: str, topic: str, age: str) -> Session:
 
 
 def finished(base: Session, one: T, script: Callable[[T], None]) -> T:
-    """The session after its script, with its connections closed."""
+    """Run a script and close the connections of its session, which is returned."""
     try:
         script(one)
     finally:
@@ -120,7 +120,7 @@ def finished(base: Session, one: T, script: Callable[[T], None]) -> T:
 
 
 def on_both(servers: tuple[Server, Server], play: Callable[[Server], T]) -> tuple[T, T]:
-    """The sessions of both servers, played at the same time: they wait more than they work."""
+    """Run a session on both servers at the same time: sessions mostly wait."""
     with ThreadPoolExecutor(max_workers=2) as pool:
         ours, theirs = pool.map(play, servers)
     return ours, theirs

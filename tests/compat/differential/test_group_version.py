@@ -1,4 +1,4 @@
-"""The feature `group.version` turns consumer groups (KIP-848) off and on, as with Apache Kafka 4.3.1."""
+"""The feature `group.version` turns consumer groups (KIP-848) off and on, as in Apache Kafka 4.3.1."""
 
 import os
 from functools import partial
@@ -49,7 +49,7 @@ def set_level(client: WireClient, level: int, kind: int) -> None:
 
 
 def heartbeat(client: WireClient) -> int:
-    """The code that the only member of the group is answered when it joins, again and again."""
+    """Join the group with its only member, for the first time or again, and return the error code."""
     client.call("find_coordinator", 4, key_type=0, coordinator_keys=[GROUP])
     answer = client.call(
         "consumer_group_heartbeat",

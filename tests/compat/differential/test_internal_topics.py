@@ -1,4 +1,4 @@
-"""The topics that coordinators create for themselves are set as Apache Kafka 4.3.1 sets its own."""
+"""The topics that coordinators create for themselves have the same settings as in Apache Kafka 4.3.1."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ FIRST_KEYS = {GROUPS: "first", TRANSACTIONS: "first", SHARES: "first:AAAAAAAAAAA
     ("name", "key_type", "differs"),
     [
         ("__consumer_offsets", GROUPS, set[str]()),
-        # The reference has one node and is told that one replica is enough.
+        # The reference has one node, and a setting that one replica is enough.
         ("__transaction_state", TRANSACTIONS, {"min.insync.replicas"}),
         ("__share_group_state", SHARES, set[str]()),
     ],
@@ -32,7 +32,7 @@ def test_the_topic_of_a_coordinator_has_the_same_settings(
 
 
 def settings(server: Server, name: str, key_type: int) -> dict[str, Any]:
-    """What is set for the topic itself, once the first key was asked for."""
+    """Return the topic's own settings, after FindCoordinator for a first key has created it."""
     with WireClient(server.bootstrap) as client:
         eventually(
             lambda: client.call(

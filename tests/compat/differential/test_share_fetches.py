@@ -1,7 +1,7 @@
 """ShareFetch and ShareAcknowledge, request by request: Ottla and Apache Kafka 4.3.1 answer the same.
 
-But for a fetch of a topic id that is not known: Kafka fails at it (UNKNOWN_SERVER_ERROR for the whole
-request), before it can tell UNKNOWN_TOPIC_ID of the partition, as Ottla does.
+One exception is a fetch of an unknown topic id. Kafka fails the whole request (UNKNOWN_SERVER_ERROR) before
+it can return UNKNOWN_TOPIC_ID for the partition, as Ottla does.
 """
 
 import os
@@ -27,13 +27,13 @@ STRANGE = bytes(range(16))
 ONE_NODE = ("share.coordinator.state.topic.replication.factor=1", "share.coordinator.state.topic.min.isr=1")
 PARTITIONS = 2
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
-# The answer to the end of a session does not wait until what its member held is free, on either server.
+# Both servers answer the end of a session before they have released the member's records, so tests wait.
 RELEASED_S = 1.0
 SEED = 20_261_128
 
 
 class Group:
-    """A share group on one server; each member has a connection. `told` is what was answered to each step."""
+    """A share group on one server, with a connection for each member; it keeps each step's response."""
 
     def __init__(self, server: Server, group: str, topic_id: bytes) -> None:
         self._server, self._group, self._topic_id = server, group, topic_id
@@ -52,7 +52,7 @@ class Group:
         return self._wires[member]
 
     def begin(self) -> None:
-        """Have the states of the group made, as its coordinator does when the first member subscribes."""
+        """Initialize the states of the group, as its coordinator does when the first member subscribes."""
         wire = self.wire("admin")
         config = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
         resources = [{"resource_type": 32, "resource_name": self._group, "configs": [config]}]
@@ -79,7 +79,7 @@ class Group:
         epoch: int | None = None,
         **fields: Any,
     ) -> Any:
-        """One share fetch, which waits for a little; what is answered is noted."""
+        """Send one ShareFetch, which waits for a short time, and note the response."""
         said = said or {}
         topics = [
             {
@@ -184,7 +184,10 @@ def acquired_of(answer: Any, index: int) -> list[tuple[int, int]]:
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[tuple[Server, bytes]]]:
-    """Both servers, each with the id of the topic, in which each partition has 30 batches of 10 records."""
+    """Start both servers, each with a topic whose partitions have 30 batches of 10 records.
+
+    Give each server with the id of its topic.
+    """
     started: list[tuple[Server, bytes]] = []
     try:
         for start in (start_ottla, start_kafka):
@@ -213,14 +216,14 @@ def produce(client: WireClient, index: int) -> int:
 
 
 def until_begun(group: Group, member: str, *partitions: int) -> Any:
-    """Fetch until records come; that the state has to be read first takes as long as it takes."""
+    """Fetch until records arrive: the first fetch also waits until the state has been read."""
     answer = group.fetch(member, *partitions, max_records=10, max_wait_ms=5_000)
     group.told.clear()
     return answer
 
 
 def odd_requests(group: Group) -> None:
-    """What no well-behaved client sends, and what one sends at the wrong time."""
+    """Send requests that no correct client sends, and correct ones at the wrong time."""
     group.fetch("m1", epoch=1)
     group.fetch("m1", epoch=-1)
     group.acknowledge("m1", {0: [(0, 0, [ACCEPT])]}, epoch=0)
@@ -253,7 +256,7 @@ def odd_requests(group: Group) -> None:
     group.acknowledge("m1", {0: [(0, 0, [RENEW])]}, version=1)
 
 
-def test_odd_requests_are_answered_alike(servers: list[tuple[Server, bytes]]) -> None:
+def test_both_answer_odd_requests_in_the_same_way(servers: list[tuple[Server, bytes]]) -> None:
     told = []
     for server, topic_id in servers:
         group = Group(server, f"odd-{RUN}", topic_id)
@@ -265,7 +268,9 @@ def test_odd_requests_are_answered_alike(servers: list[tuple[Server, bytes]]) ->
     assert_alike(*told)
 
 
-def test_two_members_share_a_partition_alike(servers: list[tuple[Server, bytes]]) -> None:
+def test_both_share_a_partition_between_two_members_in_the_same_way(
+    servers: list[tuple[Server, bytes]],
+) -> None:
     told = []
     for server, topic_id in servers:
         group = Group(server, f"pair-{RUN}", topic_id)
@@ -289,10 +294,10 @@ def test_two_members_share_a_partition_alike(servers: list[tuple[Server, bytes]]
 
 
 @pytest.mark.parametrize("ends", ["in order", "with its connection"])
-def test_what_a_session_leaves_behind_counts_as_delivered(
+def test_records_that_a_session_leaves_behind_count_as_delivered(
     servers: list[tuple[Server, bytes]], ends: str
 ) -> None:
-    """Kafka 4.1 took that back (KAFKA-17541), and counts it again since KAFKA-19972."""
+    """Kafka 4.1 reverted that (KAFKA-17541), and counts it again since KAFKA-19972."""
     told = []
     for server, topic_id in servers:
         group = Group(server, f"left-{ends.replace(' ', '-')}-{RUN}", topic_id)
@@ -313,7 +318,7 @@ def test_what_a_session_leaves_behind_counts_as_delivered(
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + 6))
-def test_random_members_are_answered_alike(servers: list[tuple[Server, bytes]], seed: int) -> None:
+def test_both_answer_random_members_in_the_same_way(servers: list[tuple[Server, bytes]], seed: int) -> None:
     told = []
     for server, topic_id in servers:
         chance = random.Random(seed)
@@ -357,7 +362,7 @@ def test_random_members_are_answered_alike(servers: list[tuple[Server, bytes]], 
 
 
 class RandomMembers:
-    """Members of one group whose sessions begin, end and are mistaken by chance, on one partition."""
+    """Members of one group, on one partition, whose sessions begin, end and fail at random."""
 
     def __init__(self, group: Group, chance: random.Random) -> None:
         self._group = group
@@ -375,7 +380,7 @@ class RandomMembers:
             chance.choices(kinds, (8, 8, 3, 2, 1, 1))[0](member)
 
     def _begin(self, member: str) -> None:
-        """With a session of its own, over whatever it had before."""
+        """Begin a session, and note the records that the member acquires."""
         self._given(member, self._group.fetch(member, 0, max_records=self._chance.choice([1, 7, 20])))
 
     def _fetch(self, member: str) -> None:
@@ -394,13 +399,13 @@ class RandomMembers:
             self._group.acknowledge(member, {0: said})
 
     def _renew(self, member: str) -> None:
-        """What it has it has on; and what is not its own is refused."""
+        """Renew the locks of the member's records; those of records that it no longer holds are rejected."""
         said = [(first, last, [RENEW]) for first, last in self._held[member]]
         if said:
             self._group.acknowledge(member, {0: said}, is_renew_ack=True)
 
     def _stray(self, member: str) -> None:
-        """A word on what another member has, or had."""
+        """Acknowledge records that another member holds or held."""
         ranges = [one for other in sorted(self._held) if other != member for one in self._held[other]]
         if ranges:
             first, last = self._chance.choice(ranges)
@@ -418,13 +423,13 @@ class RandomMembers:
         time.sleep(RELEASED_S)
 
     def _mistake(self, member: str) -> None:
-        """A request in an epoch that is over, or is to come."""
+        """Send a request in a session epoch that is over or has not begun."""
         epoch = self._group.epochs[member] + self._chance.choice([-1, 1, 7])
         if epoch > 0:
             self._group.acknowledge(member, {0: [(0, 0, [ACCEPT])]}, epoch=epoch)
 
     def _said(self, member: str) -> list[tuple[int, int, list[int]]]:
-        """A word on some of what it has, which it has no more then."""
+        """Return acknowledgements of some of the member's records, which it then no longer holds."""
         said: list[tuple[int, int, list[int]]] = []
         left: list[tuple[int, int]] = []
         for first, last in self._held[member]:
@@ -443,7 +448,7 @@ class RandomMembers:
 
 
 @pytest.mark.parametrize("seed", some_of(range(SEED, SEED + 6), of_each_run=4))
-def test_random_sessions_of_several_members_are_answered_alike(
+def test_both_answer_random_sessions_of_several_members_in_the_same_way(
     servers: list[tuple[Server, bytes]], seed: int
 ) -> None:
     told = []

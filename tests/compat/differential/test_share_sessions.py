@@ -30,7 +30,7 @@ TOPICS = {TOPIC: 3, SECOND: 2}
 
 @pytest.fixture(scope="module")
 def servers(ottla: Server, reference: Server) -> tuple[Server, Server]:
-    """Both, with the topics of the sessions, and with coordinators that have loaded."""
+    """Return both servers, with the topics of the sessions, when their coordinators have loaded."""
     for server in (ottla, reference):
         with WireClient(server.bootstrap) as client:
             prime(client)
@@ -42,7 +42,7 @@ def servers(ottla: Server, reference: Server) -> tuple[Server, Server]:
 
 
 def create(client: WireClient, name: str, partitions: int) -> bytes:
-    """Create a topic and wait for its partitions; its id."""
+    """Create a topic, wait for its partitions, and return its id."""
     wanted = {"name": name, "num_partitions": partitions, "replication_factor": 1}
     client.call("create_topics", 7, topics=[wanted], timeout_ms=10_000)
     found = eventually(partial(look_at, client, name), partial(has, partitions))
@@ -54,7 +54,7 @@ def look_at(client: WireClient, name: str) -> Any:
 
 
 def has_partitions_in_order(topic_id: bytes, partitions: int) -> bool:
-    """Return whether the assignor goes through the partitions in their order, whatever its tables' sizes."""
+    """Return True if the assignor takes the partitions in their order, with hash tables of either size."""
     for buckets in (8, 16):
         table: JavaHashMap[tuple[bytes, int], None] = JavaHashMap(hash_of_partition_key, buckets)
         for number in range(partitions):

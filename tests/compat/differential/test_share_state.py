@@ -25,13 +25,13 @@ VERSIONS = {
     "delete_share_group_state": 0,
     "read_share_group_state_summary": 1,
 }
-# That a request of another node may meet for a moment, on either server.
+# Codes that a request of another node may get for a moment, on either server.
 NOT_YET = {14, 15, 16}
 TOPIC = f"of-share-states-{os.urandom(3).hex()}"
 UNKNOWN_TOPIC_ID = bytes(15) + b"\x09"
 
 
-def test_a_session_is_answered_alike(ottla: Server, reference: Server) -> None:
+def test_a_session_gets_the_same_answers(ottla: Server, reference: Server) -> None:
     sessions = [session(server, Random(1226)) for server in (ottla, reference)]
 
     for ours, theirs in zip(*sessions, strict=True):
@@ -39,7 +39,7 @@ def test_a_session_is_answered_alike(ottla: Server, reference: Server) -> None:
 
 
 def session(server: Server, random: Random) -> list[tuple[str, Any, Any]]:
-    """Random requests, some about several partitions, and their answers; ids of topics are left out."""
+    """Return random requests, some about several partitions, and the responses without topic ids."""
     told = []
     with WireClient(server.bootstrap) as client:
         topic_id = made_topic(client, TOPIC)
@@ -50,7 +50,7 @@ def session(server: Server, random: Random) -> list[tuple[str, Any, Any]]:
         for _ in range(STEPS):
             api, group, partitions = random_request(random)
             if api == "write_share_group_state":
-                # Kafka's start offset goes back with a write that is late; ours does not (groupcoord D66).
+                # In Kafka a late write sets the start offset back; in Ottla it does not (groupcoord D66).
                 for one in partitions:
                     least = starts.get((group, one["partition"]), -1)
                     if -1 != one["start_offset"] < least:
@@ -62,7 +62,7 @@ def session(server: Server, random: Random) -> list[tuple[str, Any, Any]]:
             for one in partitions:
                 place, start_offset = (group, one["partition"]), one.get("start_offset", -1)
                 if is_known and start_offset != -1:
-                    starts[place] = max(start_offset, starts.get(place, -1))  # also if it was refused
+                    starts[place] = max(start_offset, starts.get(place, -1))  # also if it was rejected
         for api in VERSIONS:
             told.append((api, "nothing", results(asked(client, api, "g", []), VERSIONS[api])))
             no_group = [{"topic_id": topic_id, "partitions": [partition_of(random, api, 0)]}]
@@ -125,7 +125,7 @@ def results(answer: Any, version: int) -> list[Any]:
     found = plain(answer, version)["results"]
     partitions = [one for topic in found for one in topic["partitions"]]
     for one in partitions:
-        one.pop("incarnation", None)  # a tag of Ottla's nodes, which Kafka's pass over
+        one.pop("incarnation", None)  # a tag of Ottla's nodes, which Kafka's nodes ignore
     return sorted(partitions, key=lambda one: one["partition"])
 
 
@@ -157,9 +157,7 @@ def found(client: WireClient, key: str) -> Any:
 @pytest.mark.parametrize(
     "key", ["", "g", "g:x:0", "::", "g:AAAAAAAAAAAAAAAAAAAAAQ:x", ":AAAAAAAAAAAAAAAAAAAAAQ:0"]
 )
-def test_a_key_that_names_no_share_partition_is_refused_alike(
-    ottla: Server, reference: Server, key: str
-) -> None:
+def test_both_reject_a_key_that_names_no_share_partition(ottla: Server, reference: Server, key: str) -> None:
     codes = []
     for server in (ottla, reference):
         with WireClient(server.bootstrap) as client:
@@ -168,9 +166,7 @@ def test_a_key_that_names_no_share_partition_is_refused_alike(
     assert codes[0] == codes[1]
 
 
-def test_keys_of_share_partitions_are_refused_before_version_6_alike(
-    ottla: Server, reference: Server
-) -> None:
+def test_both_reject_keys_of_share_partitions_before_version_6(ottla: Server, reference: Server) -> None:
     codes = []
     for server in (ottla, reference):
         with WireClient(server.bootstrap) as client:
@@ -181,9 +177,7 @@ def test_keys_of_share_partitions_are_refused_before_version_6_alike(
     assert codes[0] == codes[1]
 
 
-def test_the_feature_is_told_as_by_kafka_4_4_and_the_apis_are_told_alike(
-    ottla: Server, reference: Server
-) -> None:
+def test_the_feature_is_that_of_kafka_4_4_and_the_apis_are_the_same(ottla: Server, reference: Server) -> None:
     """Level 2 is that of dead letters (KAFKA-20415), which 4.3.1 does not have."""
     told = []
     for server in (ottla, reference):
@@ -213,8 +207,8 @@ def test_the_feature_is_told_as_by_kafka_4_4_and_the_apis_are_told_alike(
     assert told[0][2] == told[1][2]
 
 
-def test_the_feature_goes_off_and_on_alike(ottla: Server, reference: Server) -> None:
-    """Nodes are served whatever its level is; clients of share groups are not."""
+def test_both_turn_the_feature_off_and_on(ottla: Server, reference: Server) -> None:
+    """Nodes are served at every level; clients of share groups are not."""
     told: list[list[Any]] = []
     for server in (ottla, reference):
         with WireClient(server.bootstrap) as client:

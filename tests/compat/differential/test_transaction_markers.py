@@ -1,6 +1,6 @@
-"""Offsets in transactions, markers and active producers: Ottla and Apache Kafka 4.3.1 are asked the same.
+"""Offsets in transactions, markers and active producers: the same requests to Ottla and Apache Kafka 4.3.1.
 
-Producers are told by the epochs that they have; ids and times differ from server to server and are left out.
+A result names producers by their epochs; ids and times differ from server to server and are left out.
 """
 
 import os
@@ -23,7 +23,7 @@ COMMIT, ABORT = True, False
 
 
 def fetched(client: WireClient) -> tuple[int, int]:
-    """The group's stable offset, and the error beside it."""
+    """Return the group's stable offset and its error code."""
     group = {"group_id": GROUP, "topics": [{"name": TOPIC, "partition_indexes": [0]}]}
     answer = only(client.call("offset_fetch", 8, groups=[group], require_stable=True).groups)
     if answer.error_code:
@@ -33,12 +33,12 @@ def fetched(client: WireClient) -> tuple[int, int]:
 
 
 def settled(client: WireClient) -> tuple[int, int]:
-    """The same once no transaction holds it back."""
+    """Return the group's stable offset when no transaction holds it back any more."""
     return eventually(lambda: fetched(client), lambda told: told[1] != 88)
 
 
 def mark(client: WireClient, version: int, *markers: dict[str, Any]) -> list[tuple[str, int, int]]:
-    """Topic, partition and code of what WriteTxnMarkers answers, without the producers."""
+    """Write markers, and return topic, partition and code of each result, without the producers."""
     answer = client.call("write_txn_markers", version, markers=list(markers))
     return sorted(
         (topic.name.replace(RUN, ""), one.partition_index, one.error_code)
@@ -62,7 +62,7 @@ def marker(
 
 
 def producers(client: WireClient, topic: str, partition: int, ids: Sequence[int]) -> list[Any]:
-    """What DescribeProducers tells of these, in their order; its times only as whether there is one."""
+    """Describe these producers, in their order; of a time only whether there is one."""
     topics = [{"name": topic, "partition_indexes": [partition]}]
     answer = client.call("describe_producers", 0, topics=topics)
     found = only(only(answer.topics).partitions)
@@ -78,7 +78,7 @@ def producers(client: WireClient, topic: str, partition: int, ids: Sequence[int]
 
 
 def group_partition(client: WireClient) -> int:
-    """The partition of __consumer_offsets in which the group is."""
+    """Return the partition of `__consumer_offsets` that keeps the group."""
     value = 0
     for letter in GROUP:
         value = (31 * value + ord(letter)) & 0xFFFFFFFF
@@ -88,7 +88,7 @@ def group_partition(client: WireClient) -> int:
 
 
 def batches(client: WireClient, topic: str, partition: int, ids: Sequence[int]) -> list[Any]:
-    """What is in a log of these producers: epoch, first sequence, records, or what a marker says."""
+    """Return the batches of these producers in a log: epoch, first sequence, and records or the marker."""
     asked = {"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     answer = client.call(
         "fetch",
@@ -118,7 +118,7 @@ def producer_of(client: WireClient, name: str) -> Producer:
 
 
 def answers(server: Server) -> Iterator[tuple[str, Any]]:
-    """What was asked, and what is to be compared of the answer."""
+    """Yield each request, and the part of its response that is compared."""
     with WireClient(server.bootstrap) as client:
         created = [{"name": TOPIC, "num_partitions": 2, "replication_factor": 1}]
         client.call("create_topics", 7, topics=created, timeout_ms=10_000)
@@ -228,6 +228,8 @@ def _markers(client: WireClient) -> Iterator[tuple[str, Any]]:
     yield "no producer", mark(client, 2, marker(-1, 0, COMMIT, (OFFSETS, partition), (TOPIC, 1)))
 
 
-def test_offsets_and_markers_of_transactions_are_answered_alike(ottla: Server, reference: Server) -> None:
+def test_both_answer_the_same_about_offsets_and_markers_of_transactions(
+    ottla: Server, reference: Server
+) -> None:
     for ours, theirs in zip(answers(ottla), answers(reference), strict=True):
         assert ours == theirs

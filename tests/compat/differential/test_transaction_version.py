@@ -1,5 +1,7 @@
-"""The feature `transaction.version` rules how states of transactions are written, and what an abort by the
-server does to the producer's epoch; Ottla and Apache Kafka 4.3.1 are asked the same.
+"""The feature `transaction.version`, with the same requests to Ottla and Apache Kafka 4.3.1.
+
+Its level decides how states of transactions are written, and how an abort by the server changes the
+producer's epoch.
 """
 
 import os
@@ -24,7 +26,7 @@ NEWEST = 2
 
 
 def features(client: WireClient) -> tuple[Any, int]:
-    """The range of levels that the server knows, and the one that the cluster has."""
+    """Return the range of levels that the server supports, and the finalized level."""
     told = client.call("api_versions", 4, client_software_name="x", client_software_version="1")
     known = [
         (one.min_version, one.max_version)
@@ -36,7 +38,7 @@ def features(client: WireClient) -> tuple[Any, int]:
 
 
 def set_level(client: WireClient, level: int) -> int:
-    """Go there from where it is; the code."""
+    """Upgrade or downgrade to a level, and return the error code."""
     current = features(client)[1]
     update = {
         "feature": "transaction.version",
@@ -49,7 +51,7 @@ def set_level(client: WireClient, level: int) -> int:
 
 
 def values(client: WireClient, transactional_id: str) -> list[tuple[int, int, int]]:
-    """Version, producer epoch and state of each record of the id."""
+    """Return version, producer epoch and state of each record of the transactional id."""
     topic = only(client.call("metadata", 9, topics=[{"name": STATES}]).topics)
     value = 0
     for letter in transactional_id:
@@ -103,6 +105,8 @@ def answers(server: Server) -> Iterator[tuple[str, Any]]:
             set_level(client, NEWEST)
 
 
-def test_the_level_rules_what_is_written_and_how_the_server_aborts(ottla: Server, reference: Server) -> None:
+def test_the_level_decides_what_is_written_and_how_the_server_aborts(
+    ottla: Server, reference: Server
+) -> None:
     for ours, theirs in zip(answers(ottla), answers(reference), strict=True):
         assert ours == theirs

@@ -11,7 +11,7 @@ from tests.compat.differential.txn_sessions import (
     Difference,
     Script,
     TxnSession,
-    a_copy_of_an_earlier_batch_comes_late,
+    a_late_copy_of_an_earlier_batch,
 )
 from tests.compat.servers import Server
 from tests.compat.wire_client import WireClient, eventually, only
@@ -24,7 +24,7 @@ PARTITIONS = 3
 
 @pytest.fixture(scope="module")
 def servers(ottla: Server, reference: Server) -> tuple[Server, Server]:
-    """Both, with the topic of the sessions."""
+    """Return both servers, with the topic of the sessions."""
     for server in (ottla, reference):
         with WireClient(server.bootstrap) as client:
             prime(client)
@@ -56,15 +56,15 @@ def test_both_answer_and_log_the_same(servers: tuple[Server, Server], script: Sc
 
 
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda one: one.script.__name__)
-def test_where_we_differ_both_do_what_is_said(servers: tuple[Server, Server], difference: Difference) -> None:
-    age = "new" if difference.script is a_copy_of_an_earlier_batch_comes_late else "v2"
+def test_both_differ_as_listed(servers: tuple[Server, Server], difference: Difference) -> None:
+    age = "new" if difference.script is a_late_copy_of_an_earlier_batch else "v2"
     ours, theirs = (play(server, difference.script, age) for server in servers)
 
     assert (ours.answers[-2][1], theirs.answers[-2][1]) == (difference.ours, difference.theirs)
 
 
 def play(server: Server, script: Script, age: str) -> TxnSession:
-    """The session after its script; its last answer is what was logged."""
+    """Run a script and return its session; its last note is the log."""
     name = f"{script.__name__}-{age}-{RUN}"
     one = TxnSession(bootstrap=server.bootstrap, name=name, topic=TOPIC, age=age)
     try:

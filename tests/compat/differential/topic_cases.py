@@ -304,7 +304,7 @@ replace("null", ("retention.ms", None))
 replace("unknown", ("no.such", "1"))
 replace("twice", ("retention.ms", "1"), ("retention.ms", "2"))
 replace("unknown topic", ("retention.ms", "1"), resource="no-such-topic")
-# Not here: the same resource twice. Apache Kafka 4.3.1 never answers that.
+# Not the same resource twice: Apache Kafka 4.3.1 never answers that.
 replace("nothing left")
 describe("topic after replacing", TOPIC, "TOPIC", ["retention.ms", "cleanup.policy"])
 

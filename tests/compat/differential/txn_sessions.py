@@ -1,9 +1,9 @@
-"""Sessions of transactions: producers speak to a server in a fixed order; its answers and its log are kept.
+"""Sessions of transactions: producers send requests in a fixed order; responses and log are kept.
 
-As `group_sessions`: a session is a plain function of a `TxnSession` and runs against both servers, with
-requests of several ages. Producer ids become names in the order in which they were given, times are left out.
-How often a client is told CONCURRENT_TRANSACTIONS while markers are under way is a race: such requests are
-sent again, and only the last answer counts.
+As in `group_sessions`, a session is a plain function of a `TxnSession` and runs against both servers, with
+requests of several ages. Producer ids become names in the order in which they were given out; times are left
+out. The number of CONCURRENT_TRANSACTIONS responses while markers are being written is a race: such requests
+are sent again, and only the last response counts.
 """
 
 import time
@@ -23,12 +23,13 @@ TRANSACTIONS_PARTITIONS: Final = 50
 FETCH_VERSION: Final = 12  # the last one that names topics
 PATIENCE_S: Final = 60.0
 TIMEOUT_MS: Final = 60_000
-# The coordinator begins; a leader waits for it, or for markers.
+# BEGINS: the coordinator is loading or moving. PASSES also has the codes while a leader waits for the
+# coordinator (19), and while markers are being written (51).
 BEGINS: Final = {14, 15, 16}
 PASSES: Final = BEGINS | {19, 51}
 AT_REST: Final = {"Empty", "CompleteCommit", "CompleteAbort"}
 
-# Of each age the versions that clients of that age send together; the last one is transaction.version 2.
+# For each age, the versions that clients of that age send together; the last age has transaction.version 2.
 VERSIONS: Final[dict[str, dict[str, int]]] = {
     "old": {"init_producer_id": 1, "add_partitions_to_txn": 0, "add_offsets_to_txn": 0, "end_txn": 1}
     | {"txn_offset_commit": 2, "produce": 7},
@@ -54,7 +55,7 @@ class Pair(NamedTuple):
 
 @dataclass(slots=True)
 class TxnSession:
-    """One server's side of a session: an id, its producers by name, and what was answered so far."""
+    """One server's side of a session: an id, its producers by name, and the responses so far."""
 
     bootstrap: str
     name: str  # of the transactional id, and of a group
@@ -84,7 +85,7 @@ class TxnSession:
         self.answers.append((label, what))
 
     def call(self, who: str, api: str, codes: Callable[[Any], Sequence[int]], **fields: Any) -> Any:
-        """Ask until the answer says something."""
+        """Send a request until the response has no transient error."""
         version = VERSIONS[self.age].get(api, 0)
         return eventually(
             lambda: self.client(who).call(api, version, **fields),
@@ -93,7 +94,7 @@ class TxnSession:
         )
 
     def named(self, producer_id: int) -> str:
-        """A producer id by its order; -1 stays."""
+        """Return the name of a producer id: p0, p1, ... in the order of their appearance; -1 stays."""
         if producer_id < 0:
             return str(producer_id)
         return self._names.setdefault(producer_id, f"p{len(self._names)}")
@@ -118,7 +119,7 @@ class TxnSession:
     def add(
         self, who: str, *partitions: int, pair: Pair | None = None, topic: str = "", name: str | None = None
     ) -> None:
-        """AddPartitionsToTxn; nothing in the protocol that adds by writing, unless it is forced."""
+        """Send AddPartitionsToTxn, also in the protocol in which clients add partitions by writing."""
         producer_id, epoch = pair or self.pairs[who]
         asked = {
             "v3_and_below_transactional_id": self.name if name is None else name,
@@ -138,7 +139,7 @@ class TxnSession:
         self.note(f"{who}: add {partitions}", sorted(codes(found)))
 
     def begin(self, who: str, *partitions: int) -> None:
-        """Add the partitions where the protocol does, and write to each."""
+        """Add the partitions where the protocol requires it, and write to each."""
         if not self.moves_epoch:
             self.add(who, *partitions)
         for partition in partitions:
@@ -154,7 +155,7 @@ class TxnSession:
         is_transactional: bool = True,
         named: bool = True,
     ) -> None:
-        """Two records; the sequence goes on unless it is given."""
+        """Write two records; the sequence continues unless it is given."""
         self._note_begin(partition)
         pair = pair or self.pairs[who]
         following = self._sequences.get((pair, partition), 0)
@@ -228,7 +229,7 @@ class TxnSession:
     def send_offset(
         self, who: str, offset: int, *, pair: Pair | None = None, group: str | None = None, **fields: Any
     ) -> None:
-        """TxnOffsetCommit for partition 0."""
+        """Send TxnOffsetCommit for partition 0."""
         producer_id, epoch = pair or self.pairs[who]
         one = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
         asked = {
@@ -247,7 +248,10 @@ class TxnSession:
         self.note(f"{who}: offset {offset}", codes(found))
 
     def fetch_offset(self, *, stable: bool) -> None:
-        """Of partition 0. What is stable is known when its marker is there: asked again until it is."""
+        """Fetch the offset of partition 0.
+
+        A stable offset is known only when the marker is written, so the request is repeated until then.
+        """
         wanted = [{"name": self.topic, "partition_indexes": [0]}]
         group = {"group_id": self.name, "topics": wanted}
         found = eventually(
@@ -292,7 +296,7 @@ class TxnSession:
         ).transaction_states
 
     def settle(self) -> None:
-        """All markers are written."""
+        """Wait until all markers are written."""
         found = eventually(
             self._described,
             lambda found: (
@@ -303,7 +307,7 @@ class TxnSession:
         assert not only(found).transaction_state.startswith("Prepare"), found
 
     def list_own(self, version: int = 2, **filters: Any) -> None:
-        """Of the listed those of this session."""
+        """Note the listed transactions of this session."""
         asked = {"state_filters": [], "producer_id_filters": [], **filters}
         found = eventually(
             lambda: self.client("admin").call("list_transactions", version, **asked),
@@ -318,7 +322,7 @@ class TxnSession:
         self.note("admin: list", (found.error_code, sorted(found.unknown_state_filters), sorted(listed)))
 
     def producers(self, partition: int) -> None:
-        """Those of this session that a partition knows, and whether they have a transaction open."""
+        """Note the producers of this session in a partition, and whether they have an open transaction."""
         topics = [{"name": self.topic, "partition_indexes": [partition]}]
         found = only(
             only(self.client("admin").call("describe_producers", 0, topics=topics).topics).partitions
@@ -346,7 +350,7 @@ class TxnSession:
         coordinator_epoch: int = 0,
         **fields: Any,
     ) -> None:
-        """As an administrator ends what hangs."""
+        """Write a marker, as an administrator does to end a hanging transaction."""
         self._note_begin(partition)
         marker = {
             "producer_id": pair.producer_id,
@@ -375,7 +379,7 @@ class TxnSession:
                 self._begins[partition] = one.offset
 
     def logged(self) -> list[Any]:
-        """The states of the id, and the batches of its producers in each partition that was written to."""
+        """Return the states of the id, and the batches of its producers by partition."""
         states = [self._state(one) for one in self._states()]
         return [states, *((partition, self._batches(partition)) for partition in sorted(self._begins))]
 
@@ -420,7 +424,7 @@ class TxnSession:
         return found
 
     def _read(self, topic: str, partition: int, offset: int) -> Iterator[bytes]:
-        """All batches from an offset on."""
+        """Yield all batches from an offset on."""
         while True:
             one = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
             answer = self.client("admin").call(
@@ -449,7 +453,7 @@ SESSIONS: list[tuple[Script, tuple[str, ...]]] = []
 
 
 def session(*ages: str) -> Callable[[Script], Script]:
-    """Enter a session, for these ages or for all."""
+    """Register a session, for these ages or for all."""
 
     def enter(script: Script) -> Script:
         SESSIONS.append((script, ages or EVERY_AGE))
@@ -483,7 +487,7 @@ def ends_are_asked_twice(s: TxnSession) -> None:
 
 
 @session()
-def nothing_is_ended(s: TxnSession) -> None:
+def there_is_nothing_to_end(s: TxnSession) -> None:
     s.init("a")
     if not s.moves_epoch:  # else it is one of the DIFFERENCES
         s.commit("a")
@@ -516,7 +520,7 @@ def a_successor_fences(s: TxnSession) -> None:
 
 
 @session()
-def pairs_that_are_not_theirs(s: TxnSession) -> None:
+def wrong_pairs(s: TxnSession) -> None:
     s.init("a")
     for is_open in (False, True):
         if is_open:
@@ -547,7 +551,7 @@ def producers_resume(s: TxnSession) -> None:
     s.init("a", expected=first.moved(5))
     s.init("a", expected=Pair(first.producer_id + 1_000_000, 0))
     s.begin("a", 0)
-    s.init("a", expected=s.pairs["a"])  # aborts what is open
+    s.init("a", expected=s.pairs["a"])  # aborts the open transaction
     s.init("a")
     s.begin("a", 0)
     s.commit("a")
@@ -558,7 +562,7 @@ def producers_resume(s: TxnSession) -> None:
 
 
 @session()
-def what_init_refuses(s: TxnSession) -> None:
+def requests_that_init_rejects(s: TxnSession) -> None:
     for timeout_ms in (0, -1, 900_000, 900_001, 2**31 - 1):
         s.init("a", transaction_timeout_ms=timeout_ms)
     s.init("a", transactional_id="")
@@ -566,7 +570,7 @@ def what_init_refuses(s: TxnSession) -> None:
 
 
 @session("middle", "new")
-def half_a_pair_is_refused(s: TxnSession) -> None:
+def half_a_pair_is_rejected(s: TxnSession) -> None:
     s.init("a", expected=Pair(-1, 3))
     s.init("a", expected=Pair(3, -1))
 
@@ -586,7 +590,7 @@ def offsets_wait_for_the_end(s: TxnSession) -> None:
 
 
 @session()
-def offsets_that_are_refused(s: TxnSession) -> None:
+def rejected_offsets(s: TxnSession) -> None:
     s.init("a")
     if not s.moves_epoch:
         s.send_offset("a", 1)  # never added
@@ -622,7 +626,7 @@ def offsets_that_are_refused(s: TxnSession) -> None:
 
 
 @session("old", "middle", "new")
-def partitions_that_are_unknown(s: TxnSession) -> None:
+def unknown_partitions(s: TxnSession) -> None:
     s.init("a")
     s.add("a", 0, 99)
     s.add("a", 0, topic=f"{s.topic}-unknown")
@@ -636,7 +640,7 @@ def partitions_that_are_unknown(s: TxnSession) -> None:
 
 
 @session("old", "middle", "new")
-def batches_that_are_in_no_transaction(s: TxnSession) -> None:
+def batches_outside_of_transactions(s: TxnSession) -> None:
     s.init("a")
     s.produce("a", 0)
     s.add("a", 1)
@@ -653,7 +657,7 @@ def batches_that_are_in_no_transaction(s: TxnSession) -> None:
 
 
 @session("v2")
-def sequences_begin_anew(s: TxnSession) -> None:
+def sequences_start_again(s: TxnSession) -> None:
     s.init("a")
     s.produce("a", 0, sequence=4)
     s.produce("a", 0)
@@ -704,7 +708,7 @@ def administrators_write_markers(s: TxnSession) -> None:
 
 @session("new")
 def a_client_changes_its_protocol(s: TxnSession) -> None:
-    """Begun by the old, ended by the new, and the other way round; one session with two ages."""
+    """Begin in the old protocol and end in the new one, then the reverse: one session with two ages."""
     s.init("a")
     s.begin("a", 0)
     s.age = "v2"
@@ -727,7 +731,7 @@ def a_client_changes_its_protocol(s: TxnSession) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What a session ends with, on Ottla and on Apache Kafka."""
+    """The end of a session, on Ottla and on Apache Kafka."""
 
     script: Script
     ours: Any
@@ -735,7 +739,7 @@ class Difference:
 
 
 def a_commit_comes_after_the_abort(s: TxnSession) -> None:
-    """KAFKA-20785: of the coordinator's abort, or of the client's own."""
+    """KAFKA-20785: the abort may have been the coordinator's, or the client's own."""
     s.init("a")
     before = s.pairs["a"]
     s.begin("a", 0)
@@ -743,8 +747,8 @@ def a_commit_comes_after_the_abort(s: TxnSession) -> None:
     s.commit("a", pair=before)
 
 
-def a_zombie_expects_an_epoch_of_long_ago(s: TxnSession) -> None:
-    """It must not end the transaction of its successor."""
+def a_zombie_expects_an_old_epoch(s: TxnSession) -> None:
+    """A zombie must not end the transaction of its successor."""
     s.init("zombie")
     s.init("living")
     s.begin("living", 0)
@@ -760,15 +764,15 @@ def a_marker_comes_twice(s: TxnSession) -> None:
 
 
 def there_is_nothing_to_commit(s: TxnSession) -> None:
-    """A node that answers this has written once more, so it still is the coordinator (groupcoord D45)."""
+    """A node that answers this has written the state again, so it still is coordinator (groupcoord D45)."""
     s.init("a")
     s.commit("a")
     _, told = s.answers[-1]
     s.note("told and logged", (told, [state[0] for state in s.logged()[0]]))
 
 
-def a_copy_of_an_earlier_batch_comes_late(s: TxnSession) -> None:
-    """The batch after it must not be taken for one that overtook it."""
+def a_late_copy_of_an_earlier_batch(s: TxnSession) -> None:
+    """The batch that follows the copy must not be rejected as out of order."""
     s.init("a")
     s.begin("a", 0)
     s.commit("a")
@@ -779,7 +783,7 @@ def a_copy_of_an_earlier_batch_comes_late(s: TxnSession) -> None:
 
 DIFFERENCES: Final = [
     Difference(script=a_commit_comes_after_the_abort, ours=(90, "-1", -1), theirs=(48, "-1", -1)),
-    Difference(script=a_zombie_expects_an_epoch_of_long_ago, ours=(0, "p0", 2), theirs=(48, "-1", -1)),
+    Difference(script=a_zombie_expects_an_old_epoch, ours=(0, "p0", 2), theirs=(48, "-1", -1)),
     Difference(
         script=a_marker_comes_twice,
         ours=(2, [("p0", 0, True, ("COMMIT", 0))]),
@@ -790,5 +794,5 @@ DIFFERENCES: Final = [
         ours=((48, "-1", -1), ["Empty", "Empty"]),
         theirs=((48, "-1", -1), ["Empty"]),
     ),
-    Difference(script=a_copy_of_an_earlier_batch_comes_late, ours=[0], theirs=[45]),
+    Difference(script=a_late_copy_of_an_earlier_batch, ours=[0], theirs=[45]),
 ]

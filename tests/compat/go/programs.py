@@ -1,7 +1,6 @@
-"""The Go programs of the tests, built by the ordinary `go` from what go.mod and go.sum name.
+"""The Go programs of the tests, built by the installed `go` with the modules in go.mod and go.sum.
 
-Modules come from Go's own cache, else from its module proxy. Programs are kept in `.cache/go` of the
-checkout.
+Modules come from Go's own cache, or from its module proxy. Programs are kept in `.cache/go` of the checkout.
 """
 
 import fcntl
@@ -21,14 +20,14 @@ BUILD_TIMEOUT_S = 300
 
 @cache
 def go_program(name: str) -> Path | str:
-    """The program made of the folder `name`, or why there is none, in words."""
+    """Return the program built from the folder `name`, or the reason why there is none."""
     go = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     if go is None:
         return "go is not installed: install Go 1.26 or newer"
     program = CACHE / _fingerprint() / name
     program.parent.mkdir(parents=True, exist_ok=True)
     with open(program.parent / "lock", "w") as lock:
-        # One at a time: what two programs have in common would else be compiled twice, side by side.
+        # One build at a time, since two at once would both compile the packages that they share.
         fcntl.flock(lock, fcntl.LOCK_EX)
         return program if program.exists() else _build(go, name, program)
 

@@ -1,5 +1,6 @@
-"""franz-go's GroupTransactSession: two members of a group copy a topic, one of them is killed and comes back,
-and each record has one copy.
+"""franz-go's GroupTransactSession: two members of a group copy a topic, and one is killed and comes back.
+
+Each record has one copy.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""franz-go's share groups: members accept, release, reject, renew, crash; of a node, and of Apache Kafka."""
+"""franz-go's share groups: members accept, release, reject, renew, crash, at a node and at Apache Kafka."""
 
 import signal
 import subprocess
@@ -34,7 +34,7 @@ Line = list[str]
 
 
 class Member:
-    """A process with one member, and what it has told."""
+    """A process with one member, and the lines that it printed."""
 
     def __init__(self, program: Path, log: Path, *words: str) -> None:
         self._log = log
@@ -43,11 +43,11 @@ class Member:
 
     @property
     def lines(self) -> list[Line]:
-        """The lines that are whole."""
+        """Return the complete lines."""
         return [line.split() for line in self._log.read_text().splitlines(keepends=True) if line[-1] == "\n"]
 
     def polled(self) -> list[tuple[str, int]]:
-        """Value and delivery count of each record that it was given."""
+        """Return value and delivery count of each record that the member was given."""
         return [(line[4], int(line[3])) for line in self.lines if line[0] == "polled"]
 
     def values(self) -> Counter[str]:
@@ -57,7 +57,7 @@ class Member:
         return any(line[0] == word for line in self.lines)
 
     def close(self) -> None:
-        """Have it leave its group; what it held is free."""
+        """Make the member leave its group, which releases its records."""
         self._process.send_signal(signal.SIGTERM)
         assert self._process.wait(CLOSE_TIMEOUT_S) == 0, self.lines
         assert self.has("closed"), self.lines
@@ -68,7 +68,7 @@ class Member:
 
 
 class House:
-    """A server with a topic and a share group that begins at the beginning."""
+    """A server with a topic and a share group that starts at the earliest offset."""
 
     def __init__(self, bootstrap: str, program: Path, logs: Path, partitions: int) -> None:
         self._bootstrap, self._program, self._logs = bootstrap, program, logs
@@ -114,7 +114,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture
 def partitions() -> int:
-    """With one partition every member of the group reads it."""
+    """Return 1: with one partition, every member of the group reads it."""
     return 1
 
 
@@ -159,7 +159,7 @@ def test_a_member_takes_one_record_at_a_time(house: House) -> None:
     assert told[:18] == ["polled", "acknowledged"] * 9, told
 
 
-def test_what_is_released_comes_again_and_what_is_rejected_does_not(house: House) -> None:
+def test_released_records_are_delivered_again_and_rejected_ones_are_not(house: House) -> None:
     house.send("one", "bad-two", "three")
     releasing = house.member("release")
     house.wait(lambda: len(releasing.polled()) == 6)
@@ -196,7 +196,7 @@ def test_a_lock_that_is_renewed_holds(house: House) -> None:
     assert not renewing.has("failed"), renewing.lines
 
 
-def test_what_a_member_held_that_crashed_is_given_to_another(house: House) -> None:
+def test_the_records_of_a_crashed_member_are_given_to_another(house: House) -> None:
     house.send("one", "two")
     holding = house.member("hold")
     house.wait(lambda: len(holding.polled()) == 2)

@@ -1,9 +1,9 @@
-// Reads groups from standard input, and answers how Apache Kafka's own assignors share out their partitions.
+// Reads groups from standard input, and answers with the assignments of Apache Kafka's own assignors.
 //
 // A group is lines, with spaces between words: "topic NUMBER PARTITIONS" for each topic, "member NAME INSTANCE TOPICS
 // ASSIGNED" for each member ("-" for none; topics as 1,2 and assigned partitions as 1:0,1:1), and at its end
-// "assign NAME SUBSCRIPTION_TYPE". "assignable 1:0,1:1" before it says which partitions alone may be assigned, as of
-// share groups. The answer: a line "NAME ASSIGNED" for each member, and an empty one.
+// "assign NAME SUBSCRIPTION_TYPE". "assignable 1:0,1:1" before that line restricts the partitions that may be assigned,
+// as in share groups. The answer has a line "NAME ASSIGNED" for each member, and then an empty line.
 
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -71,7 +71,7 @@ public class AssignorJudge {
                     Map<String, MemberAssignment> found;
                     try {
                         found = new TreeMap<>(ASSIGNORS.get(words[1]).assign(spec, topics).members());
-                    } catch (NoSuchElementException failure) {  // of `simple`, which runs out of members
+                    } catch (NoSuchElementException failure) {  // thrown by `simple`, which runs out of members
                         found = Map.of("fails", new MemberAssignmentImpl(Map.of()));
                     }
                     found.forEach((member, one) -> answers.append(member).append(' ').append(said(one.partitions())).append('\n'));
@@ -104,7 +104,7 @@ public class AssignorJudge {
             String[] parts = place.split(":");
             found.computeIfAbsent(topic(parts[0]), any -> new HashSet<>()).add(Integer.parseInt(parts[1]));
         }
-        // Tables as the coordinator makes them.
+        // Hash maps of the same sizes as the coordinator makes them.
         return found.entrySet().stream().collect(Collectors.toMap(Map.Entry::getKey, one -> new HashSet<>(one.getValue())));
     }
 

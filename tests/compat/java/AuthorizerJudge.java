@@ -1,15 +1,15 @@
-// Reads access control entries and questions from standard input, and answers as Apache Kafka's StandardAuthorizer does.
+// Reads ACLs and questions from standard input, and answers as Apache Kafka's StandardAuthorizer does.
 //
 // A line has words with tabs between them, "-" for none:
-//   settings ALLOW_EVERYONE SUPER_USERS                                        forgets all entries
+//   settings ALLOW_EVERYONE SUPER_USERS                                        removes all ACLs
 //   add ID TYPE NAME PATTERN PRINCIPAL HOST OPERATION PERMISSION
 //   remove ID
 //   ask PRINCIPAL HOST OPERATION TYPE NAME                                     ALLOWED or DENIED, and the rule
-//   audit PRINCIPAL HOST OPERATION TYPE NAME                                   what the audit log says of it
+//   audit PRINCIPAL HOST OPERATION TYPE NAME                                   its line in the audit log
 //   type PRINCIPAL HOST OPERATION TYPE                                         ALLOWED or DENIED
-//   filter TYPE NAME PATTERN PRINCIPAL HOST OPERATION PERMISSION               the entries, sorted
+//   filter TYPE NAME PATTERN PRINCIPAL HOST OPERATION PERMISSION               the ACLs, sorted
 //   host ADDRESS                                                               as the authorizer compares it
-// Each but the first three is answered by a line.
+// The first three have no answer, each other one has a line.
 
 import java.io.BufferedReader;
 import java.io.IOException;

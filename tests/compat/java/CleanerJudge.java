@@ -17,9 +17,9 @@ import org.apache.kafka.storage.internals.utils.Throttler;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 /**
- * One round of Apache Kafka's cleaner over partition directories: segment.bytes, delete.retention.ms, and for each
- * directory its path, the time (ms), the bytes of the key map and where the dirty part begins, which goes up to the
- * active segment.
+ * Cleans partition directories once with Apache Kafka's cleaner. Arguments: segment.bytes, delete.retention.ms, and
+ * for each directory its path, the time (ms), the bytes of the key map and the first dirty offset. The dirty part ends
+ * at the active segment.
  */
 public class CleanerJudge {
     public static void main(String[] arguments) throws Exception {

@@ -1,9 +1,9 @@
-// Reads questions about Kafka messages from standard input and answers with what Kafka's generated classes do.
+// Reads questions about Kafka messages from standard input and answers them with Kafka's generated classes.
 //
 // A question: kind (int8), api key (int16), 1 for request or 0 for response (int8), version (int16), length (int32)
-// and that many bytes. An answer: length (int32) and bytes; a negative length announces the text of an exception.
+// and that many bytes. An answer: length (int32) and bytes; a negative length means the text of an exception.
 //   'R'  reread: parse the bytes as this message, write it again
-//   'D'  default: write a message on which nothing was set
+//   'D'  default: write a message without any field set
 //   'F'  facts: first version, last version, request header version, response header version (int16 each)
 
 import java.io.BufferedInputStream;

@@ -1,7 +1,7 @@
 // Kafka Streams, exactly once: counts records by key, and writes each new count. Runs until it is killed.
 //
 // Arguments: BOOTSTRAP APPLICATION-ID INPUT OUTPUT STATE-DIRECTORY [config=value ...]
-// Out: a line with the state (RUNNING ...) at each change of it.
+// Out: a line with the state (RUNNING ...) at each change of state.
 
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
@@ -19,7 +19,7 @@ public class CountingStream {
         config.put("processing.guarantee", "exactly_once_v2");
         config.put("default.key.serde", Serdes.StringSerde.class.getName());
         config.put("default.value.serde", Serdes.StringSerde.class.getName());
-        // Each count is seen, and not the last of a commit alone.
+        // Without a cache each count is written, not only the last one before a commit.
         config.put("statestore.cache.max.bytes", "0");
         for (int i = 5; i < args.length; i++) {
             String[] pair = args[i].split("=", 2);

@@ -1,15 +1,16 @@
-// Members of consumer groups, each a KafkaConsumer in a thread of its own, told by lines and telling by lines.
+// Members of consumer groups, each a KafkaConsumer in a thread of its own. Lines in are commands, lines out events.
 //
-// In, one a line:  start NAME TOPIC,TOPIC... [config=value ...]   (or ~REGEX for topics: matched where the protocol does)
-//                  close NAME
-// Out, JSON, one a line: {"at":ms,"member":NAME,"event":E, ...} with E one of
-//   started                               it is about to poll
-//   assigned, revoked, lost               with "partitions":["topic-0",...], as the rebalance listener is told
-//   polled                                with "records":[["topic-0",offset,value],...], which are committed before the next
-//                                         poll, and "generation": it, or the member's epoch; -1 for none
-//   closed                                it has left
-//   failed                                with "error"
-// What is polled is committed before the next poll; what a rebalance under way refuses is tried again after it.
+// In, one on each line: start NAME TOPIC,TOPIC... [config=value ...]   (~REGEX in place of topics: the coordinator
+//                                       matches it in the consumer protocol, the client in the classic one)
+//                       close NAME
+// Out, one JSON object on each line: {"at":ms,"member":NAME,"event":E, ...} with E one of
+//   started                             the member is about to poll
+//   assigned, revoked, lost             with "partitions":["topic-0",...], as passed to the rebalance listener
+//   polled                              with "records":[["topic-0",offset,value],...], and "generation": that or the
+//                                       member epoch, -1 for none
+//   closed                              the member has left
+//   failed                              with "error"
+// Records are committed before the next poll. A commit that is rejected during a rebalance is repeated after it.
 // The end of the input ends the process at once: its members crash, as after SIGKILL.
 
 import java.io.BufferedReader;
@@ -123,7 +124,7 @@ public class GroupMembers {
                 return;
             }
             try {
-                // Since 4.0, for the consumer protocol: the coordinator matches.
+                // Since 4.0, for the consumer protocol: the coordinator matches the expression.
                 Class<?> pattern = Class.forName("org.apache.kafka.clients.consumer.SubscriptionPattern");
                 Object regex = pattern.getConstructor(String.class).newInstance(topics.substring(1));
                 consumer.getClass().getMethod("subscribe", pattern, ConsumerRebalanceListener.class)
@@ -141,7 +142,7 @@ public class GroupMembers {
                 consumer.commitSync(new HashMap<>(uncommitted));
                 uncommitted.clear();
             } catch (RebalanceInProgressException | TimeoutException again) {
-                // After the next poll: what we still own is still ours.
+                // Repeated after the next poll, for the partitions that we still own.
             } catch (CommitFailedException taken) {
                 uncommitted.clear();
             }

@@ -1,9 +1,9 @@
-// Reads records of __consumer_offsets from standard input, and answers what Kafka's coordinator makes of them.
+// Reads records of __consumer_offsets from standard input, and answers as Kafka's coordinator reads and writes them.
 //
 // A question: length of the key (int32), the key, length of the value (int32, -1 for a tombstone), the value.
-// With a key of one letter the value is what a consumer of a classic group says: S its subscription, A its assignment.
-// An answer: the same, as GroupCoordinatorRecordSerde writes what it had read; a length of -2 in place of the
-// key's announces the length (int32) and text of an exception.
+// With a key of one letter the value is data of a classic consumer: S its subscription, A its assignment.
+// An answer: the record, as GroupCoordinatorRecordSerde reads and writes it; in place of the key's length, -2 means
+// that the length (int32) and the text of an exception follow.
 
 import java.io.BufferedInputStream;
 import java.io.BufferedOutputStream;

@@ -1,7 +1,7 @@
-// Reads access tokens from standard input, and answers whether Apache Kafka's BrokerJwtValidator accepts them.
+// Reads access tokens from standard input, and answers if Apache Kafka's BrokerJwtValidator accepts them.
 //
 // Arguments: the file with the provider's keys, the audience and the issuer that are expected. A line is
-// "expecting TOKEN", or "anything TOKEN" where neither is expected. The answer is "PRINCIPAL LIFETIME_MS SCOPE,..."
+// "expecting TOKEN", or "anything TOKEN" if neither is expected. The answer is "PRINCIPAL LIFETIME_MS SCOPE,..."
 // with the principal in base64, or "refused".
 
 import java.io.BufferedReader;

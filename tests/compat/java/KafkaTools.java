@@ -1,4 +1,4 @@
-// A ProgramRunner in which Apache Kafka's command-line tools end their call, and not the process.
+// A ProgramRunner for Apache Kafka's command-line tools: where they would end the process, only their call ends.
 
 import org.apache.kafka.common.utils.Exit;
 

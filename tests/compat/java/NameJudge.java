@@ -1,8 +1,8 @@
-// Reads names of DER (X.501) from standard input, each as its length in bytes (int32) and its bytes, and prints for
-// each how X500Principal.getName() writes it, as hex digits of UTF-8; "refused" where it takes none.
+// Reads names in DER (X.501) from standard input, each as its length in bytes (int32) and its bytes. For each it prints
+// the result of X500Principal.getName(), as hex digits of UTF-8, or "refused" if the name is rejected.
 //
-// With the argument `rules` it reads texts (length and UTF-8) instead: the rules, then names; it prints for each name
-// what SslPrincipalMapper makes of it.
+// With the argument `rules` it reads texts (length and UTF-8) instead: the rules, then names. For each name it prints
+// the result of SslPrincipalMapper.
 
 import java.io.BufferedInputStream;
 import java.io.DataInputStream;

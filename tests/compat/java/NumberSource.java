@@ -1,6 +1,6 @@
-// A source connector that counts: each number is one record, and the offset is the number that comes next.
+// A source connector that counts: each number is one record, and the offset is the next number.
 //
-// Settings: topic; batch (numbers a poll, and so a transaction)
+// Settings: topic; batch (the numbers of a poll, and so of a transaction)
 
 import java.util.ArrayList;
 import java.util.List;

@@ -1,5 +1,5 @@
-// Reads first messages of OAUTHBEARER from standard input, one in base64 on each line, and answers as Apache Kafka
-// understands them: "TOKEN AUTHORIZATION_ID", both in base64, or "refused".
+// Reads first messages of OAUTHBEARER from standard input, one in base64 on each line, and answers with what Apache
+// Kafka reads in them: "TOKEN AUTHORIZATION_ID", both in base64, or "refused".
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -17,7 +17,7 @@ public class OauthBearerJudge {
                 var read = new OAuthBearerClientInitialResponse(Base64.getDecoder().decode(line));
                 answers.append(encoded(read.tokenValue())).append(' ').append(encoded(read.authorizationId())).append('\n');
             } catch (SaslException | IllegalArgumentException e) {
-                answers.append("refused\n");  // the latter where the scheme is not Bearer: its message asks for no group
+                answers.append("refused\n");  // the latter if the scheme is not Bearer: its message uses a wrong group
             }
         }
         System.out.print(answers);

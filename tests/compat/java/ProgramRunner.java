@@ -1,8 +1,8 @@
-// Runs Java programs one after another in one JVM, as the judges beside this file: their start costs more than their
-// work. KafkaTools.java does so with Apache Kafka's tools, too.
+// Runs Java programs, such as the judges beside this file, one after another in one JVM, because the start of a JVM
+// takes longer than their work. KafkaTools.java runs Apache Kafka's tools in the same way.
 //
-// One request a line on stdin: fields in base64, separated by spaces: class name, standard input, arguments.
-// One answer a line on stdout: exit code, then what the program printed (output and errors) in base64.
+// A request is a line on stdin with fields in base64, separated by spaces: class name, standard input, arguments.
+// An answer is a line on stdout: the exit code, then the output of the program (stdout and stderr) in base64.
 
 import java.io.BufferedReader;
 import java.io.ByteArrayInputStream;
@@ -18,7 +18,7 @@ import java.util.List;
 import org.slf4j.LoggerFactory;
 
 public class ProgramRunner {
-    // Thrown where a program would end the process. Some tools catch it and end once more: the first end counts.
+    // Thrown where a program would end the process. Some tools catch it and end again: the first exit code counts.
     static final class Ended extends Error {
         Ended() {
             super(null, null, false, false);
@@ -28,13 +28,13 @@ public class ProgramRunner {
     static ByteArrayOutputStream printed;
     static Integer endCode;
     static int endSize;
-    // What a program wants done when the process ends, such as closing its producer: done after each call.
+    // The shutdown hooks of a program, such as closing its producer. They run after each call.
     static final List<Runnable> hooks = new ArrayList<>();
 
     public static void main(String[] arguments) throws Exception {
         PrintStream answers = System.out;
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.US_ASCII));
-        LoggerFactory.getILoggerFactory();  // says what it lacks now, and not among what a program prints
+        LoggerFactory.getILoggerFactory();  // prints its warnings now, and not into the output of a program
         for (String line = requests.readLine(); line != null; line = requests.readLine()) {
             byte[][] fields = Arrays.stream(line.split(" ", -1)).map(Base64.getDecoder()::decode).toArray(byte[][]::new);
             printed = new ByteArrayOutputStream();
@@ -45,7 +45,7 @@ public class ProgramRunner {
             answers.println((endCode == null ? code : endCode) + " " + Base64.getEncoder().encodeToString(text));
             answers.flush();
         }
-        Runtime.getRuntime().halt(0);  // whatever threads the programs left
+        Runtime.getRuntime().halt(0);  // even if programs have left threads behind
     }
 
     static void end(int code) {

@@ -1,9 +1,9 @@
 // Reads quotas and values from standard input, and answers as Apache Kafka's Rate and TokenBucket measure them.
 //
-// A line has words with spaces between them; numbers with a point are the bits of a double as a decimal int64:
-//   rate SAMPLES WINDOW_SECONDS QUOTA or tokens SAMPLES WINDOW_SECONDS QUOTA   begins anew
+// A line has words with spaces between them; a double is given by its bits as a decimal int64:
+//   rate SAMPLES WINDOW_SECONDS QUOTA or tokens SAMPLES WINDOW_SECONDS QUOTA   starts again
 //   quota QUOTA                                                                changes the quota
-//   record VALUE TIME_MS                                                       records without a look at the quota
+//   record VALUE TIME_MS                                                       records without checking the quota
 //   check TIME_MS                                                              answers "BITS THROTTLE_MS"
 
 import java.io.BufferedReader;

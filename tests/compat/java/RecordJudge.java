@@ -1,7 +1,7 @@
-// Reads questions about records from standard input and answers with what Kafka's own classes do.
+// Reads questions about records from standard input and answers them with Kafka's own classes.
 //
 //   'W'  compression id (int8), length (int32), batches: check each (CRC, fields), read its records, write them all
-//        as one batch with the class that Java's producer writes with. The answer is length (int32) and that batch.
+//        as one batch with the class of Java's producer. The answer is length (int32) and that batch.
 //   'P'  partitions (int32), length (int32), key: the answer is the partition (int32) that the producer picks.
 
 import java.io.BufferedInputStream;

@@ -1,6 +1,6 @@
-// Reads patterns and names from standard input, and answers which of the names each pattern matches whole, as
-// re2j does, which Apache Kafka takes for subscriptions to topics. With the argument `find` it answers in which names
-// java.util.regex finds each pattern, as Spark's Kafka connector does.
+// Reads patterns and names from standard input, and answers which whole names each pattern matches. It uses re2j, as
+// Apache Kafka does for subscriptions to topics. With the argument `find` it answers in which names java.util.regex
+// finds each pattern, as Spark's Kafka connector does.
 //
 // A question: number of names (int32), the names, then patterns to the end; each text as its length in bytes (int32)
 // and UTF-8. An answer for each pattern: one line, "refused", or a 1 or 0 for each name.

@@ -1,10 +1,10 @@
-// Clients of listeners with TLS and logins, told by lines and answering each by one.
+// Clients of listeners with TLS and logins. Commands are lines in, and each is answered with a line out.
 //
-// In, one a line, each with a NUMBER before it that its answers begin with, too:
-//                  talk TOPIC VALUE NAME=VALUE...   write this record to partition 0, and read on from the start until
+// In, one on each line, preceded by a NUMBER with which its answers also begin:
+//                  talk TOPIC VALUE NAME=VALUE...   write this record to partition 0, and read from the start until
 //                                                   it is found
 //                  stay TOPIC MS NAME=VALUE...      write a record, answer "begun" when it is acknowledged, and write more
-//                                                   over the same connection for so long
+//                                                   over the same connection for this time
 // Names:           bootstrap.servers, security.protocol, mechanism, user, password; files: ca and certificate (with its
 //                  key) in PEM, token
 // Out:             ok | failed WORDS

@@ -1,13 +1,13 @@
-// Members of share groups, each a KafkaShareConsumer in a thread of its own, told by lines and telling by lines.
+// Members of share groups, each a KafkaShareConsumer in a thread of its own. Lines in are commands, lines out events.
 //
-// In, one a line:  start NAME TOPIC MODE [config=value ...]
-//                  close NAME
+// In, one on each line: start NAME TOPIC MODE [config=value ...]
+//                       close NAME
 //   MODE: accept    every record
 //         release   every record at its first delivery, and accept it later
 //         reject    every record whose value begins with "bad", and accept the others
-//         hold      nothing: it keeps what it was given first until it is closed, or crashes
-// Out, one a line: NAME EVENT WORDS, with EVENT one of
-//   polled    TOPIC-PARTITION OFFSET DELIVERY-COUNT VALUE, once a record
+//         hold      nothing: it keeps its first records until it is closed, or crashes
+// Out, one on each line: NAME EVENT WORDS, with EVENT one of
+//   polled    TOPIC-PARTITION OFFSET DELIVERY-COUNT VALUE, for each record
 //   committed TOPIC-PARTITION COUNT, or "failed" and the exception
 //   closed
 //   failed    the exception

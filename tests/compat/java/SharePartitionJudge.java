@@ -1,5 +1,5 @@
-// Plays sessions of share-partitions from standard input, with Apache Kafka's own SharePartition. The clock stands but
-// for `tick`; a write waits until it is settled, but for those of ended locks, which are settled at once.
+// Plays sessions of share-partitions from standard input, with Apache Kafka's own SharePartition. Only `tick` moves the
+// clock. A write waits for `settle`, except for the writes of expired locks, which are settled at once.
 //
 //     new LOCKS DELIVERY_LIMIT LOCK_MS START STATES            STATES first-last:state:count,... or "-"
 //     acquire MEMBER batch|strict BATCH_SIZE MAX FETCH_OFFSET BATCHES ABORTED
@@ -7,11 +7,11 @@
 //     ack MEMBER first-last:type.type...,...
 //     release MEMBER
 //     tick MS
-//     settle NUMBER ok|failed                                  the oldest write that waits has number 0
-//     log OFFSET                                               where the log begins now
+//     settle NUMBER ok|failed                                  the oldest waiting write has number 0
+//     log OFFSET                                               the new log start offset
 //
-// An answer, one a line: what came of it; start and end offset, offset of the next fetch, whether more may be acquired,
-// how many are complete; first-last:state:count:member of all that is in flight from the start offset on.
+// An answer is a line: the result; start and end offset, offset of the next fetch, if more may be acquired, the number
+// of completed records; first-last:state:count:member of everything in flight from the start offset on.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -68,7 +68,7 @@ public class SharePartitionJudge {
     private static long now;
 
     static class Replicas extends ReplicaManager {
-        Replicas() {  // never called: it would have a log
+        Replicas() {  // never called: the real constructor needs a log
             super(null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
                 null, null, null, null);
         }

@@ -1,16 +1,16 @@
-// Reads questions about the state of share-partitions from standard input, and answers what Kafka's own classes
-// make of them. A batch is FIRST:LAST:STATE:COUNT, a list of them is joined by commas, or "-".
+// Reads questions about the state of share-partitions from standard input, and answers them with Kafka's own classes.
+// A batch is FIRST:LAST:STATE:COUNT, a list of them is joined by commas, or "-".
 //
 //     combine START KNOWN WRITTEN           the batches, by PersisterStateBatchCombiner
 //     reread KEYHEX VALUEHEX|-              KEYHEX VALUEHEX|-, read and written by ShareCoordinatorRecordSerde
 //     shard UPDATES_PER_SNAPSHOT COLD_MS    a new ShareCoordinatorShard, of topics 1 and 2 with 2 partitions
-//     at MS                                 what time it is
+//     at MS                                 sets the time
 //     initialize|read|summary|write|delete GROUP TOPIC PARTITION ARGUMENT...
-//     cold KEYS | forget TOPIC KEYS         what it does of itself, in the order of these KEYHEX,KEYHEX.. or "-"
+//     cold KEYS | forget TOPIC KEYS         work without a request, records in the order of these KEYHEX,KEYHEX.. or "-"
 //     redundant                             the last redundant offset, or "-"
 //
-// To requests the answer is "ERROR FIELD..." and then each record, "KEYHEX=VALUEHEX"; records are replayed at
-// once, at the next offset. One a line; "! " and a text for what fails.
+// The answer to a request is "ERROR FIELD..." and then each record, "KEYHEX=VALUEHEX"; records are replayed at
+// once, at the next offset. Each answer is a line; after a failure it is "! " and a text.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -167,7 +167,7 @@ public class ShareStateJudge {
         return replayed(answer, result, "-");
     }
 
-    // Of a request there is one record at most; what the coordinator does of itself comes in the order of a map.
+    // A request makes one record at most. The records of the coordinator's own work have the order of a hash map.
     private static String replayed(
         String answer, CoordinatorResult<?, CoordinatorRecord> result, String keys
     ) {

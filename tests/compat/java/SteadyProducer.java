@@ -1,7 +1,7 @@
 // A KafkaProducer that writes records at a steady rate, idempotent and with acks=all, until its input ends.
 //
 // Arguments: BOOTSTRAP,... TOPIC RECORDS-A-SECOND
-// Out, one a line: "ack" once a record, or "failed" and the error.
+// Out, one line for each record: "ack", or "failed" and the error.
 
 import java.util.Arrays;
 import java.util.Properties;

@@ -1,6 +1,6 @@
-// Reads requests about a transactional id from standard input, and answers what Kafka's own TransactionCoordinator
-// says and makes of the id. Its log is replaced: an append is committed at once; markers stay under way for ever,
-// but where there are no partitions, which is complete at once as with Kafka.
+// Reads requests about a transactional id from standard input, and answers with the response of Kafka's own
+// TransactionCoordinator and the new state of the id. Its log is replaced: an append is committed at once. Markers are
+// never written; only a transaction without partitions is complete at once, as with Kafka.
 //
 //     LEVEL STATE init PRODUCER EPOCH TIMEOUT       EPOCH "-" for no expectation
 //     LEVEL STATE add PRODUCER EPOCH PARTITIONS CLIENT_VERSION
@@ -9,8 +9,8 @@
 //     LEVEL STATE sweep
 //
 // A state is 12 words: id, producer id, previous and next producer id, epoch, last epoch, timeout, state, start,
-// last update, client's transaction version, and topic:partition,... or "-". An answer, one a line: ERROR PRODUCER
-// EPOCH STATE. It is always NOW; new producer ids are NEW_ID.
+// last update, client's transaction version, and topic:partition,... or "-". An answer is a line: ERROR PRODUCER
+// EPOCH STATE. The time is always NOW; new producer ids are NEW_ID.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -89,7 +89,7 @@ public class TransactionDecisionJudge {
 
     static class Markers extends TransactionMarkerChannelManager {
         Markers() {
-            super(null, null, null, null, null);  // never called: it would open a network
+            super(null, null, null, null, null);  // never called: the real constructor opens connections
         }
 
         @Override
@@ -175,7 +175,7 @@ public class TransactionDecisionJudge {
             Short.parseShort(given[5]), Integer.parseInt(given[6]), TransactionState.fromName(given[7]).get(),
             partitions(given[11]), Long.parseLong(given[8]), Long.parseLong(given[9]), version(given[10]));
         if (given[7].startsWith("Prepare"))
-            state.prepareComplete(NOW);  // as it is always, from the decision to the last marker, and after a load
+            state.prepareComplete(NOW);  // as always from the decision to the last marker, and after loading
         return state;
     }
 

@@ -1,4 +1,4 @@
-// Reads questions about transactional ids from standard input, and answers what Kafka's own classes make of them.
+// Reads questions about transactional ids from standard input, and answers them with Kafka's own classes.
 //
 // A state is 12 words: id, producer id, previous and next producer id, epoch, last epoch, timeout, state, start,
 // last update, client's transaction version, and topic:partition,... or "-".
@@ -7,7 +7,7 @@
 //     read KEYHEX VALUEHEX          STATE, as TransactionLog reads it
 //     move STATE VERB ARGUMENT...   STATE, as TransactionMetadata moves
 //
-// One a line; "! " and a text for what is refused.
+// Each answer is a line; for a rejected question it is "! " and a text.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;

@@ -1,15 +1,15 @@
-// Transactional producers, and consumers that read on their behalf, told by lines and answering each by one.
+// Transactional producers, and consumers that read on their behalf. Commands are lines in, each answered with a line.
 //
-// In, one a line:  producer NAME ID [config=value ...]       a KafkaProducer with this transactional.id
-//                  init NAME | begin NAME | commit NAME | abort NAME | close NAME
-//                  send NAME TOPIC-PARTITION VALUE...        and wait until all are acknowledged
-//                  consumer NAME GROUP TOPIC [config=value ...]
-//                  poll NAME COUNT                           until it has so many records
-//                  offsets NAME CONSUMER                     into the transaction: behind what was polled
-//                  read TOPIC COMMITTED                      all records there are now; COMMITTED is true or false
-// Out, JSON:       {"values":["topic-0:value",...]} of poll and read, else {}; {"error":"SimpleNameOfClass"} after
-//                  a failure, with "words".
-// The end of the input ends the process at once: what is open stays open, as after SIGKILL.
+// In, one on each line: producer NAME ID [config=value ...]     a KafkaProducer with this transactional.id
+//                       init NAME | begin NAME | commit NAME | abort NAME | close NAME
+//                       send NAME TOPIC-PARTITION VALUE...      and wait until all are acknowledged
+//                       consumer NAME GROUP TOPIC [config=value ...]
+//                       poll NAME COUNT                         until it has so many records
+//                       offsets NAME CONSUMER                   add the consumer's positions to the transaction
+//                       read TOPIC COMMITTED                    all records now; COMMITTED is true or false
+// Out, JSON:            {"values":["topic-0:value",...]} after poll and read, else {}; after a failure
+//                       {"error":"SimpleNameOfClass"} with "words".
+// The end of the input ends the process at once: transactions stay open, as after SIGKILL.
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;

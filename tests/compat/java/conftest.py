@@ -10,7 +10,7 @@ from tests.compat.java.program_runner import ProgramRunner
 
 
 class AskJava(Protocol):
-    """What a judge (JUDGE.java) answers to `questions`, its standard input."""
+    """A function that returns the answers of a judge (JUDGE.java) to `questions`, its standard input."""
 
     def __call__(
         self, judge: str, *arguments: str, questions: bytes = b"", artifacts: tuple[str, ...] = KAFKA

@@ -5,5 +5,5 @@ from tests.compat.java.java_programs import java_program
 
 
 def java_command(artifacts: tuple[str, ...] = KAFKA) -> list[str]:
-    """What runs members."""
+    """Return the command that runs members."""
     return java_program("GroupMembers", artifacts)

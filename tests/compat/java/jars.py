@@ -1,8 +1,8 @@
-"""Apache Kafka's own classes for the tests: a class path of Maven artifacts with everything that they need.
+"""Apache Kafka's own classes for the tests: a class path of Maven artifacts with all their dependencies.
 
-Maven resolves, all that the tests may ask for in one run, as most of the time goes into its start; its
-answers are kept in `.cache/maven/` of the checkout, so a second run of the tests starts no Maven.
-`why_no_java` gives the reason for a skip, in words.
+Maven resolves everything that the tests may need in one run, since most of its time goes into its start. The
+results are kept in `.cache/maven/` of the checkout, so a second run of the tests does not start Maven.
+`why_no_java` gives the reason for a skip.
 """
 
 import fcntl
@@ -17,15 +17,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 CACHE = ROOT / ".cache" / "maven"
 CLIENTS = "org.apache.kafka:kafka-clients:{}"
-# The broker, its tools, which bring Connect along, and Streams.
+# The broker, its tools, which depend on Connect, and Streams.
 KAFKA = tuple(f"org.apache.kafka:{name}:4.3.1" for name in ("kafka_2.13", "kafka-tools", "kafka-streams"))
 NEWEST_CLIENTS = (CLIENTS.format("4.4.0"),)
-# Of the release that Spark's connector brings along. The logging interface is named because a jar that came
-# without its description brings nothing along.
+# The release that Spark's connector depends on. slf4j is named because Maven finds no dependencies of a jar
+# that was installed without its description (POM).
 OLDER_CLIENTS = (CLIENTS.format("3.9.2"), "org.slf4j:slf4j-api:1.7.36")
-# Spark's own connector and all that it needs beside Spark. Maven Central has no set of one release that runs
-# with PySpark 4.3; this one does, in which the provider of tokens is older. Each is named, as the description
-# of one names releases of the others that are not there.
+# Spark's own connector and its dependencies outside Spark. Maven Central has no set of a single release that
+# runs with PySpark 4.3; this one does, although its token provider is older. Each artifact is named, since
+# the description of one names releases of the others that are not there.
 SPARK_CONNECTOR = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
     "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.1.0-preview1",
@@ -48,7 +48,7 @@ _ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId><
 
 
 def why_no_java() -> str | None:
-    """Why no Java class can run here, or None when it can as far as the installed programs tell."""
+    """Return the reason why no Java class can run here, or None if the needed programs are installed."""
     for program, package in (("java", "a JRE 17 (openjdk-17-jre-headless)"), ("mvn", "Maven (maven)")):
         if shutil.which(program) is None:
             return f"{program} is not installed: install {package}"
@@ -56,7 +56,7 @@ def why_no_java() -> str | None:
 
 
 def why_not(artifacts: tuple[str, ...] = KAFKA) -> str | None:
-    """Why none of these classes can run here, or None when they can."""
+    """Return the reason why these classes cannot run here, or None if they can."""
     reason = why_no_java()
     if reason is None and kafka_classpath(*artifacts) is None:
         reason = f"Maven does not resolve {' and '.join(artifacts)}"
@@ -65,15 +65,15 @@ def why_not(artifacts: tuple[str, ...] = KAFKA) -> str | None:
 
 @cache
 def kafka_classpath(*artifacts: str) -> str | None:
-    """The class path of `group:artifact:version` names (default: Apache Kafka 4.3.1), or None."""
+    """Return the class path of `group:artifact:version` names (by default Apache Kafka 4.3.1), or None."""
     if why_no_java() is not None:
         return None
     names = artifacts or KAFKA
     CACHE.mkdir(parents=True, exist_ok=True)
-    # The tests run in several processes, and Maven's local repository bears only one that fills it.
+    # The tests run in several processes, but only one at a time may fill Maven's local repository.
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # Offline first: with a filled local repository that saves dozens of questions to the network.
+        # Offline first: if the local repository is filled, that saves dozens of requests to the network.
         for mode in (["-o"], []):
             if _kept(names) is None:
                 _resolve([one for one in {*ASKED_FOR, names} if _kept(one) is None], mode)
@@ -82,25 +82,25 @@ def kafka_classpath(*artifacts: str) -> str | None:
 
 @cache
 def spark_connector_jars() -> tuple[str, ...] | None:
-    """The jars of Spark's own Kafka connector, for the setting `spark.jars`; None when Maven has none."""
+    """Return the jars of Spark's own Kafka connector for `spark.jars`, or None if Maven has none."""
     found = kafka_classpath(*SPARK_CONNECTOR)
     return tuple(found.split(":")) if found else None
 
 
 def _project(names: tuple[str, ...]) -> Path:
-    """The folder of the set, a module of Maven's project."""
+    """Return the folder of a set of artifacts, which is a module of Maven's project."""
     return CACHE / f"jars-{hashlib.sha256(' '.join(names).encode()).hexdigest()[:16]}"
 
 
 def _kept(names: tuple[str, ...]) -> str | None:
-    """Maven's answer, if it was given and all jars are still there."""
+    """Return the class path that Maven found before, if all of its jars are still there."""
     answer = _project(names) / "classpath"
     kept = answer.read_text().strip() if answer.exists() else ""
     return kept if kept and all(Path(jar).exists() for jar in kept.split(":")) else None
 
 
 def _resolve(wanted: Iterable[tuple[str, ...]], mode: list[str]) -> None:
-    """One run of Maven for all these sets; one that is not found leaves the others alone."""
+    """Resolve all these sets in one run of Maven; the failure of one does not affect the others."""
     folders = [_project(names) for names in wanted]
     for folder, names in zip(folders, wanted, strict=True):
         folder.mkdir(exist_ok=True)

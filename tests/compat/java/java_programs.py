@@ -1,4 +1,4 @@
-"""The Java programs beside this file: those for one class path are compiled together, and once.
+"""The Java programs beside this file; those of one class path are compiled together, and only once.
 
 The classes are kept in `.cache/java/` of the checkout, under a hash of sources and class path.
 """
@@ -19,8 +19,8 @@ from tests.compat.java.jars import (
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parents[2] / ".cache" / "java"
-# Of short life: what a better compiler, or a collector with threads, would gain is less than they cost; and
-# others have verified these classes.
+# For short runs: a better compiler or a collector with threads would cost more than it gains, and these
+# classes need no verification.
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 JVM = ("java", "-Xmx512m", "-Xshare:auto", "-XX:+UseSerialGC", "-XX:-UsePerfData", *QUICK_START)
 _OF_MEMBERS = ("GroupMembers", "Transactions")
@@ -46,7 +46,7 @@ _OF_THE_BROKER = (
     ),
     *("CountingStream", "NumberSource"),
 )
-# By artifacts, the first of them runs others (program_runner.py).
+# Artifacts -> the programs; the first one runs the others (program_runner.py).
 PROGRAMS = {
     KAFKA: ("KafkaTools", "ProgramRunner", *_OF_CLIENTS, *_OF_THE_BROKER),
     NEWEST_CLIENTS: ("ProgramRunner", "CodecJudge", "RecordJudge"),
@@ -55,8 +55,9 @@ PROGRAMS = {
 
 
 def java_program(name: str, artifacts: tuple[str, ...] = KAFKA, *more: Path) -> list[str]:
-    """The command that runs the class `name` with these artifacts, which are there (`why_not`), and the
-    programs for them; `more` goes before them on its class path. Arguments may follow.
+    """Return the command that runs the class `name` with these artifacts; arguments may follow.
+
+    The artifacts must be there (`why_not`). `more` goes before them and their programs on the class path.
     """
     classpath = kafka_classpath(*artifacts)
     assert classpath is not None, why_not(artifacts)
@@ -65,7 +66,10 @@ def java_program(name: str, artifacts: tuple[str, ...] = KAFKA, *more: Path) -> 
 
 
 def compiled(artifacts: tuple[str, ...], classpath: str) -> Path:
-    """The folder with the classes of all programs for these; RuntimeError with what the compiler says."""
+    """Return the folder with the classes of all programs for these artifacts.
+
+    Raises RuntimeError with the messages of the compiler.
+    """
     sources = [HERE / f"{name}.java" for name in PROGRAMS[artifacts]]
     content = b"".join(source.read_bytes() for source in sources)
     folder = CACHE / hashlib.sha256(content + classpath.encode()).hexdigest()[:16]
@@ -73,7 +77,7 @@ def compiled(artifacts: tuple[str, ...], classpath: str) -> Path:
     with (CACHE / "lock").open("w") as lock, TemporaryDirectory(dir=CACHE) as fresh:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            # A JRE has no `javac`, but the compiler.
+            # A JRE has no program `javac`, but it contains the compiler.
             compiler = [*JVM, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-proc:none"]
             command = [*compiler, "-cp", classpath, "-d", f"{fresh}/classes", *map(str, sources)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -33,7 +33,7 @@ CLASSES = {
 
 
 class KafkaTools:
-    """`run` is one call of a tool under the name of its script."""
+    """The tools in one JVM; `run` calls one by the name of its script."""
 
     def __init__(self, runner: ProgramRunner) -> None:
         self._runner = runner

@@ -1,4 +1,4 @@
-"""Java programs for the tests: one JVM, many calls (ProgramRunner.java), output captured."""
+"""A JVM that runs many Java programs for the tests (ProgramRunner.java) and captures their output."""
 
 import base64
 import subprocess
@@ -13,7 +13,7 @@ RUN_TIMEOUT_S = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What a program printed and its exit code."""
+    """The exit code and the output of a program."""
 
     code: int
     output: bytes
@@ -27,7 +27,7 @@ class Ran:
 
 
 class ProgramRunner:
-    """The JVM with the classes of `artifacts`; `run` is one call of a program's `main`."""
+    """A JVM with the classes of `artifacts`; `run` calls the `main` of one."""
 
     def __init__(self, artifacts: tuple[str, ...] = KAFKA) -> None:
         self.process = subprocess.Popen(
@@ -38,7 +38,10 @@ class ProgramRunner:
         )
 
     def run(self, program: str, *arguments: str, given: bytes = b"") -> Ran:
-        """`given` is its standard input. AssertionError if the JVM ends, as it does after RUN_TIMEOUT_S."""
+        """Run a program with `given` as its standard input.
+
+        Raises AssertionError if the JVM ends, as it does after RUN_TIMEOUT_S.
+        """
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         fields = [program.encode(), given, *(one.encode() for one in arguments)]

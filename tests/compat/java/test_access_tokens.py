@@ -1,4 +1,4 @@
-"""Kafka's own BrokerJwtValidator as judge of access tokens: the same are accepted, with the same contents."""
+"""Kafka's own BrokerJwtValidator as judge of access tokens: both accept the same, with equal contents."""
 
 import base64
 import time
@@ -16,7 +16,7 @@ from tests.tokens import AUDIENCE, ISSUER, Case, cases, published
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 
-def test_tokens_are_accepted_and_refused_as_by_kafka(ask_java: AskJava, tmp_path: Path) -> None:
+def test_tokens_are_accepted_and_rejected_as_by_kafka(ask_java: AskJava, tmp_path: Path) -> None:
     keys = tmp_path / "keys.json"
     keys.write_bytes(published())
     asked = cases(int(time.time()))

@@ -1,7 +1,7 @@
 """Kafka's own assignors as judges of ours: `range` to the partition, `uniform` by its balance and its moves.
 
-Who of equals has a partition too many follows the order of Java's hash maps there, so `uniform` is not
-compared partition by partition (groupcoord/DESIGN.md D18).
+If partitions cannot be divided evenly, Kafka's `uniform` gives the odd ones to members in the order of a Java
+hash map, so it is not compared partition by partition (groupcoord/DESIGN.md D18).
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def test_range_is_kafkas_to_the_partition(ask_java: AskJava, groups: list[GroupS
 def test_uniform_balances_as_well_as_kafkas_and_moves_as_little(
     ask_java: AskJava, groups: list[GroupSpec]
 ) -> None:
-    """Where subscriptions differ both are greedy, and now one, now the other finds less; both do seldom."""
+    """If subscriptions differ, both are greedy, and either may find a worse assignment, but seldom does."""
     judged = theirs(ask_java, groups, "uniform")
     made = [ours(spec, "uniform") for spec in groups]
 
@@ -51,7 +51,7 @@ def test_uniform_balances_as_well_as_kafkas_and_moves_as_little(
 
 
 def random_group(random: Random, *, is_homogeneous: bool) -> GroupSpec:
-    """Members that had a target of some earlier time, when there were others of them and of the topics."""
+    """Return members with a target of an earlier time, when there were other members and topics."""
     partitions = {topic_id(number): random.randint(1, 8) for number in range(random.randint(1, 4))}
     ids = sorted(partitions)
     alike = frozenset(random.sample(ids, random.randint(1, len(ids))))
@@ -66,7 +66,7 @@ def random_group(random: Random, *, is_homogeneous: bool) -> GroupSpec:
             owner = random.choice([*names, None, None])
             if owner is not None and each in topics[owner]:
                 had[owner].setdefault(each, set()).add(partition)
-    if random.random() < 0.5:  # or one that was balanced before somebody came
+    if random.random() < 0.5:  # or one that was balanced before the last members joined
         before = [MemberSpec(name, None, topics[name], {}) for name in names[: -(len(names) // 3) or None]]
         known = ASSIGNORS["uniform"](GroupSpec(before, is_homogeneous, _read(before, partitions)))
         had = {name: {one: set(numbers) for one, numbers in known.get(name, {}).items()} for name in names}
@@ -139,12 +139,12 @@ def spread(shares: Shares) -> int:
 
 
 def imbalance(shares: Shares) -> int:
-    """Grows with every partition that somebody has more than another."""
+    """Return a number that grows with each partition that a member has more than another."""
     return sum(len(share) ** 2 for share in shares.values())
 
 
 def moves(spec: GroupSpec, shares: Shares) -> int:
-    """The partitions that a member has and had not."""
+    """Return the number of partitions that members have now and did not have before."""
     had = {
         (member.member_id, int.from_bytes(each) - 100, number)
         for member in spec.members

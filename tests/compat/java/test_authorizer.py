@@ -1,10 +1,11 @@
-"""Kafka's own StandardAuthorizer as judge of ours: decisions, the rules that make them, filters.
+"""Kafka's own StandardAuthorizer as judge of ours: decisions, the rules behind them, and filters.
 
-Entries and questions are of a tiny alphabet, so that they meet. An entry that allows is told as the rule by
-another order than Kafka's, and only that: Kafka tells the one that it looked at last.
+ACLs and requests use a tiny alphabet, so that they often match. If several ACLs allow a request, Kafka names
+the one that it looked at last as the rule, and we may name another; only this is not compared.
 
-Not asked, since Kafka's authorizer errs: resources whose names begin with `*`, for which it passes over the
-entries of `*`, and names that begin with a character below, for which it may throw or search without end.
+Two kinds of requests are left out because Kafka's authorizer fails: resources whose names begin with `*`, for
+which it misses the ACLs of `*`, and names that begin with a character below `*`, for which it may throw or
+search without end.
 """
 
 from collections import Counter
@@ -131,7 +132,7 @@ def without_allowing_rule(answer: str) -> str:
 
 
 class Story:
-    """Changes of entries, and questions about them, as lines for the judge; `answers` are ours."""
+    """Changes of ACLs and requests about them, as lines for the judge; `answers` are ours."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -151,7 +152,7 @@ class Story:
             check_invariants(self.acls)
 
     def settle(self) -> str:
-        """Begin anew with other settings."""
+        """Start again with other settings."""
         is_open, user = self.random.random() < 0.5, self.random.choice((*PRINCIPALS, None, None, None))
         self.letters = self.random.choice(("aab", "aab*", "ab*~"))
         self.acls = AclSet()
@@ -160,7 +161,7 @@ class Story:
         return line("settings", str(is_open).lower(), user or "-")
 
     def change(self) -> Iterator[str]:
-        """Add entries, remove some, as one change of the set."""
+        """Add and remove some ACLs, as one change of the set."""
         changes: dict[bytes, AccessControlEntry | None] = {}
         known = sorted(self.acls.by_id)
         gone = self.random.sample(known, min(len(known), self.random.choice((0, 0, 0, 1, 2))))

@@ -1,7 +1,7 @@
 """Java as judge: Apache Kafka's own cleaner, over copies of the same log, leaves the same batches as ours.
 
 Offsets, records, timestamps, delete horizons, producers, emptied batches, file names and transaction indexes
-are compared; the base timestamp of a batch is not, which only says how its timestamps are written down.
+are compared. The base timestamp of a batch is not: it only decides how the timestamps are encoded.
 """
 
 import random
@@ -35,7 +35,8 @@ CONFIG = LogConfig(
     message_timestamp_after_max_ms=2**62,
 )
 # Seed of the log, slots of the key map (a prime: ours rounds down to one), rounds in ms after START_MS, and
-# where the dirty part begins: with a segment, for Kafka takes what ended before in the same one for open.
+# the first dirty offset. It is the base offset of a segment, since Kafka takes transactions that ended
+# earlier in the same segment for open.
 STORIES = [
     pytest.param(1, 100_000, (900_000, 905_000, 911_000), 0, id="tombstones and markers over three rounds"),
     pytest.param(2, 31, (900_000,), 0, id="a map that is soon full"),
@@ -64,7 +65,7 @@ class OurLog:
         self.log.update_high_watermark(self.log.log_end_offset)
 
     def clean(self, map_keys: int, first_dirty: int) -> int:
-        """One round over the log from there on; up to where it got."""
+        """Clean the log from the first dirty offset on, and return the offset that was reached."""
         self.manager.dirs[0].cleaned_offsets[NAME] = first_dirty
         cleaner = CleanerManager(self.manager)
         job = cleaner.next_job(self.now_ms)
@@ -81,7 +82,7 @@ class OurLog:
 
 
 def fill(directory: Path, seed: int) -> int:
-    """A log of all that a compacted topic may meet; the time at its end."""
+    """Write a log with everything that a compacted topic may contain, and return the time at its end."""
     chance, ours = random.Random(seed), OurLog(directory, START_MS)
     sequences: dict[int, int] = {}
     open_transactions: set[int] = set()
@@ -141,7 +142,7 @@ def fill(directory: Path, seed: int) -> int:
 
 
 def content_of(directory: Path) -> list[object]:
-    """All that a log directory says, without what may differ."""
+    """Return the content of a log directory, without the parts that may differ."""
     found: list[object] = []
     for path in sorted(directory.glob("*.log")):
         content = path.read_bytes()
@@ -158,7 +159,7 @@ def content_of(directory: Path) -> list[object]:
 
 
 def clean_with_kafka(ask_java: AskJava, directory: Path, now_ms: int, map_keys: int, first_dirty: int) -> int:
-    """One round of Apache Kafka's cleaner; up to where it got."""
+    """Clean the log once with Apache Kafka's cleaner, and return the offset that it reached."""
     settings = (str(CONFIG.segment_bytes), str(CONFIG.delete_retention_ms))
     work = (str(directory), str(now_ms), str(24 * map_keys), str(first_dirty))
     return int(ask_java("CleanerJudge", *settings, *work).split()[-1])
@@ -177,7 +178,7 @@ def test_kafkas_cleaner_leaves_the_same(
     fill(ours, seed)
 
     for after_ms in rounds:
-        # Each round starts from one and the same log, so that one difference is not taken for two.
+        # Each round starts from the same log, so that one difference is not reported twice.
         shutil.rmtree(theirs, ignore_errors=True)
         shutil.copytree(ours, theirs)
         now_ms = START_MS + after_ms

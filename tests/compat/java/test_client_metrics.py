@@ -33,9 +33,7 @@ def pushed(node: EmbeddedBroker) -> list[ClientReading]:
     return node.call(read)
 
 
-def test_the_console_tool_makes_shows_and_deletes_subscriptions(
-    tools: KafkaTools, node: EmbeddedBroker
-) -> None:
+def test_the_tool_creates_shows_and_deletes_subscriptions(tools: KafkaTools, node: EmbeddedBroker) -> None:
     def run(tool: str, *arguments: str) -> str:
         ran = tools.run(tool, "--bootstrap-server", node.bootstrap, *arguments)
         assert ran.code == 0 and "Exception" not in ran.text, ran.text
@@ -61,7 +59,7 @@ def test_the_console_tool_makes_shows_and_deletes_subscriptions(
 
 
 @pytest.mark.parametrize("compression", ["zstd", "none"])
-def test_a_java_producer_pushes_what_is_subscribed_to(
+def test_a_java_producer_pushes_the_subscribed_metrics(
     tools: KafkaTools, node: EmbeddedBroker, compression: str
 ) -> None:
     server = ("--bootstrap-server", node.bootstrap)
@@ -81,7 +79,7 @@ def test_a_java_producer_pushes_what_is_subscribed_to(
     values = {key.metric: value for key, value in client.series}
     assert re.fullmatch(r"[A-Za-z0-9_-]{22}", client.client_instance_id)
     assert all(name.startswith(PREFIX) for name in values)
-    # What came after the last push is not told.
+    # Records after the last push are not counted.
     counted = values[f"{PREFIX}record.send.total"]
     assert isinstance(counted, float) and 0 < counted <= 40
     kinds = {key.metric: key.kind for key, _ in client.series}

@@ -1,7 +1,7 @@
-"""Java as judge: the classes that Apache Kafka generates for itself reread what we wrote, byte by byte.
+"""Java as judge: Apache Kafka's own generated classes reread what we wrote, byte by byte.
 
-All APIs, versions and both directions with random content; besides, what nobody set must be the same on both
-sides (defaults), and so must the version ranges and the versions of the headers.
+All APIs, versions and both directions are tested with random content. Fields that are not set must have the
+same defaults on both sides, and version ranges and versions of headers must be the same.
 """
 
 import struct
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 
 class Question(NamedTuple):
-    """What to ask about one version of a message: R to reread the body, D for defaults, F for facts."""
+    """A question about one version of a message: R to reread the body, D for defaults, F for facts."""
 
     kind: bytes
     api: ApiKey
@@ -48,7 +48,7 @@ Ask = Callable[[Sequence[Question]], list[bytes | str]]
 
 @pytest.fixture(scope="module")
 def ask(ask_java: AskJava) -> Ask:
-    """Answers to questions: bytes, or the text of the exception that Java threw."""
+    """Give a function that asks questions; an answer is bytes, or the text of Java's exception."""
 
     def answered(questions: Sequence[Question]) -> list[bytes | str]:
         asked = b"".join(

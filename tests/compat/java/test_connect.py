@@ -1,5 +1,6 @@
-"""A Connect worker with exactly.once.source.support that is killed while its source counts: no number is
-missing, none is there twice.
+"""A Connect worker with exactly.once.source.support that is killed while its source counts.
+
+No number is missing, and none is there twice.
 """
 
 import json
@@ -19,7 +20,8 @@ from tests.compat.topics import counter_of_committed, new_topic, read_committed
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 DISTRIBUTED = "org.apache.kafka.connect.cli.ConnectDistributed"
 NUMBERS, BATCH = 150, 3
-# A worker that starts reads the offsets to their end, and so waits for what the last one left open.
+# A starting worker reads the offsets to their end, and so waits until the open transaction of the last one
+# has timed out.
 WORKER = """
 group.id={group}
 bootstrap.servers={bootstrap}
@@ -44,7 +46,7 @@ plugin.discovery=service_load
 
 
 def services_of(folder: Path) -> Path:
-    """What makes a worker find the connector as a plug-in on its class path."""
+    """Write the file by which a worker finds the connector as a plug-in, and return its class path."""
     services = folder / "META-INF" / "services"
     services.mkdir(parents=True)
     (services / "org.apache.kafka.connect.source.SourceConnector").write_text("NumberSource\n")
@@ -52,7 +54,7 @@ def services_of(folder: Path) -> Path:
 
 
 def put(url: str, content: object) -> bool:
-    """Whether the worker takes it; not yet, while it starts."""
+    """Return True if the worker accepts the content, which it does not while it starts."""
     request = urllib.request.Request(
         url, json.dumps(content).encode(), {"Content-Type": "application/json"}, method="PUT"
     )
@@ -63,7 +65,7 @@ def put(url: str, content: object) -> bool:
         return False
 
 
-def test_a_source_counts_exactly_over_a_kill(servers: str, tmp_path: Path) -> None:
+def test_a_source_counts_exactly_although_its_worker_is_killed(servers: str, tmp_path: Path) -> None:
     if (reason := why_not()) is not None:
         pytest.skip(reason)
     topic = new_topic(servers)

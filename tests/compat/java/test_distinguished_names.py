@@ -1,4 +1,4 @@
-"""Java as judge of the names of certificates, and Apache Kafka of the rules that map them."""
+"""Java as judge of the names of certificates, and Apache Kafka as judge of the rules that map them."""
 
 import struct
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def test_java_writes_names_as_we_do(ask_java: AskJava) -> None:
 
     answers = judged(ask_java, questions=[name_der(one) for one in names])
 
-    # Java refuses some that OpenSSL would take, such as characters that a PrintableString cannot have.
+    # Java rejects some that OpenSSL accepts, such as characters that a PrintableString cannot have.
     taken = [(one, said) for one, said in zip(names, answers, strict=True) if said is not None]
     assert len(taken) > NAMES / 2
     wrong = [(one, said, ours) for one, said in taken if (ours := subject_name(certificate(one))) != said]

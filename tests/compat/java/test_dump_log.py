@@ -27,7 +27,7 @@ TROUBLE = re.compile(
 
 @pytest.fixture(scope="module")
 def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The partition directories of a node that was filled and stopped, by name."""
+    """Fill a node, stop it, and return its partition directories by name."""
     place = tmp_path_factory.mktemp("dump")
     settings = (
         "offsets.topic.num.partitions=1",
@@ -74,7 +74,7 @@ def fill(server: Server) -> None:
 
 
 def fill_with_transactions(server: Server) -> None:
-    """Three are committed, three aborted, each with two records."""
+    """Write six transactions of two records each: three are committed, three aborted."""
     producer = Producer({"bootstrap.servers": server.bootstrap, "transactional.id": "my-id"})
     producer.init_transactions(WAIT_S)
     for number in range(6):
@@ -158,7 +158,7 @@ def test_markers_are_decoded(tools: KafkaTools, directories: dict[str, Path]) ->
 def test_transactions_are_decoded(
     tools: KafkaTools, directories: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By `ottla log dump`, too: it says what Kafka's decoder finds."""
+    """`ottla log dump` decodes them too, and finds the same."""
     files = sorted(directories["__transaction_state-0"].glob("*.log"))
 
     text = dump(tools, files, "--transaction-log-decoder")
@@ -199,7 +199,7 @@ def test_committed_offsets_are_decoded(tools: KafkaTools, directories: dict[str,
 def test_states_of_share_partitions_are_decoded(
     tools: KafkaTools, directories: dict[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By `ottla log dump`, too."""
+    """`ottla log dump` decodes them too."""
     files = sorted(directories["__share_group_state-0"].glob("*.log"))
 
     text = dump(tools, files, "--share-group-state-decoder")

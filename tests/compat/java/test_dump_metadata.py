@@ -75,13 +75,13 @@ def test_kafka_reads_access_control_entries_quotas_and_credentials(tools: KafkaT
         *["CLIENT_QUOTA_RECORD"] * 2,
         "USER_SCRAM_CREDENTIAL_RECORD",
     ]
-    # Unlike our tools it shows the keys as well.
+    # Unlike our tools, it shows the keys as well.
     credential = next(line for line in read[1].text.splitlines() if "USER_SCRAM" in line)
     assert f'"storedKey":"{b64encode(STORED_KEY).decode()}"' in credential and "alice" in credential
 
 
-def test_kafka_passes_over_the_records_that_are_our_own(tools: KafkaTools, tmp_path: Path) -> None:
-    """A repeated command's reply, and the voters: it says that it does not know them, and reads on."""
+def test_kafka_skips_the_records_that_are_our_own(tools: KafkaTools, tmp_path: Path) -> None:
+    """The reply to a repeated command, and the voters: Kafka's tool reports unknown records, and reads on."""
     world = MetadataWorld(brokers=1)
     request = RequestId(world.image.brokers[0].broker_epoch, 0, 0)
     world.submit(CreateTopics(topics=[world.topic("t", 1)]), request)
@@ -97,8 +97,8 @@ def test_kafka_passes_over_the_records_that_are_our_own(tools: KafkaTools, tmp_p
     assert payloads(read.text).count("TOPIC_RECORD") == 2
 
 
-def test_kafka_reads_the_log_of_a_voter_with_its_reigns(tools: KafkaTools, tmp_path: Path) -> None:
-    """Index and term of an entry stand in fields that are a producer's elsewhere."""
+def test_kafka_reads_the_log_of_a_voter_with_its_terms(tools: KafkaTools, tmp_path: Path) -> None:
+    """The index and term of a Raft entry are in the header fields that a producer uses elsewhere."""
     world = World(1)
     for number in range(3):
         world.leader().propose(f"n{number}")

@@ -1,7 +1,7 @@
 """Java consumers in groups of several, classic protocol: two versions, their assignors, churn and crashes.
 
-A job consumes, processes and commits. It sees each record at least once, and exactly once when nothing is
-killed; no partition is ever owned by two.
+A job consumes, processes and commits. It sees each record at least once, and exactly once if no member is
+killed. A partition never has two owners.
 """
 
 import json
@@ -46,7 +46,7 @@ def story() -> Story:
 
 @pytest.fixture(scope="module")
 def processes(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Members]]:
-    """`processes(what)` is the one with members of Java's clients of that version, or of librdkafka."""
+    """Give a function that returns the process with members of this Java version, or of librdkafka."""
     started: dict[str, Members] = {}
     logs = tmp_path_factory.mktemp("members")
 
@@ -69,7 +69,7 @@ def java_of(version: str) -> list[str]:
 
 @pytest.fixture
 def members_of(processes: Callable[[str], Members], story: Story) -> Iterator[MembersOf]:
-    """`members_of(bootstrap, what)`: members of this story, who leave at its end."""
+    """Give a function that returns members of this history; all of them leave at its end."""
     used: list[MembersOfOneStory] = []
 
     def members(bootstrap: str, what: str = NEWEST) -> MembersOfOneStory:
@@ -83,7 +83,7 @@ def members_of(processes: Callable[[str], Members], story: Story) -> Iterator[Me
 
 @pytest.fixture
 def dying(bootstrap: str, story: Story, tmp_path: Path) -> Iterator[MembersOfOneStory]:
-    """Members in a JVM of the test's own, which may be killed."""
+    """Members in a JVM of the test's own, which the test may kill."""
     jvm = Members(java_of(NEWEST), bootstrap, tmp_path / "dying.log")
     yield MembersOfOneStory(jvm, story, bootstrap)
     jvm.kill()
@@ -102,13 +102,13 @@ def even_shares(members: int) -> list[int]:
 
 
 def finish(story: Story, feed: Feed) -> set[str]:
-    """Stop the feed; what it sent, all of which was consumed."""
+    """Stop the feed, wait until its records are consumed, and return them."""
     sent = feed.stop()
     story.wait(lambda told: told.polled.keys() >= sent, f"all of {len(sent)} records are consumed")
     return sent
 
 
-# Of the newest, the other two assignors are in tests/compat/test_groups_of_every_client.py.
+# The other two assignors of the newest version are in tests/compat/test_groups_of_every_client.py.
 @pytest.mark.parametrize(
     ("version", "assignor"),
     [(NEWEST, "RoundRobin"), (OLDER, "Range"), (OLDER, "RoundRobin"), (OLDER, "CooperativeSticky")],
@@ -161,18 +161,18 @@ def test_a_member_without_records_rests(
     tmp_path: Path,
     protocol: str,
 ) -> None:
-    """Where the answer to a heartbeat is later than the next one is due, Java's consumer never rests."""
-    bootstrap = start_node(tmp_path).bootstrap  # with the intervals that users have
+    """If a heartbeat is answered later than the next one is due, Java's consumer loops without a pause."""
+    bootstrap = start_node(tmp_path).bootstrap  # with the default intervals
     topic, group = make_topic(bootstrap), f"group-{uuid4().hex[:8]}"
     pid = processes(NEWEST).process.pid
 
     members_of(bootstrap).start("m0", group, topic, group_protocol=protocol)
     story.wait_for_shares(even_shares(1), of=PARTITIONS)
-    time.sleep(1.5)  # what follows the assignment is done
+    time.sleep(1.5)  # the work that follows the assignment is done
     before_s = cpu_seconds_of(pid)
     time.sleep(RESTS_FOR_S)
 
-    assert cpu_seconds_of(pid) - before_s < RESTS_FOR_S / 4, "of a core; it is 0.02, and 1.6 without a rest"
+    assert cpu_seconds_of(pid) - before_s < RESTS_FOR_S / 4, "it uses 0.02 cores, or 1.6 without a pause"
 
 
 def test_crashed_members_are_replaced(
@@ -236,7 +236,7 @@ def test_members_change_their_protocol_one_by_one_and_back(
         processes[name] = process
 
     def replace(old: str, name: str, process: MembersOfOneStory, **settings: str) -> None:
-        """One more member, then one less."""
+        """Start a member, then close another."""
         start(name, process, **settings)
         story.wait_for_shares(even_shares(4), of=PARTITIONS)
         processes.pop(old).close(old)
@@ -291,7 +291,7 @@ def test_the_coordinator_is_killed_while_a_group_changes_its_protocol(
 
     coordinator = coordinator_of(three, group)
     members.start("m3", group, topic, group_protocol="consumer")
-    # The rebalance under way is another coordinator's to end; on a busy machine it may have ended.
+    # The next coordinator has to end the rebalance; on a busy machine it may have ended already.
     eventually(
         lambda: state_of(three, group) != "STABLE" or len(story.owned.get("m3", ())) > 0, "a rebalance", 60
     )

@@ -1,5 +1,6 @@
-"""Java as judge of the records of __consumer_offsets, and of what consumers of classic groups say to each
-other: Kafka's own code rereads ours, byte by byte.
+"""Java as judge of the records of __consumer_offsets, and of the data that classic consumers exchange.
+
+Kafka's own code rereads ours, byte by byte.
 """
 
 import struct
@@ -47,7 +48,7 @@ def test_java_rereads_records_of_share_groups_to_the_same_bytes(ask_java: AskJav
     assert answered == asked
 
 
-def test_java_rereads_what_consumers_say_to_each_other_to_the_same_bytes(
+def test_java_rereads_the_data_that_consumers_exchange_to_the_same_bytes(
     ask_java: AskJava,
 ) -> None:
     random = Random(1)
@@ -67,7 +68,7 @@ def random_records() -> list[ConsumerGroupRecord]:
 
 
 def records_of(layouts: Layouts, random: Random) -> list[Any]:
-    """Every kind: what nobody set, a tombstone, and many with random fields."""
+    """Return records of every kind: with defaults, a tombstone, and many with random fields."""
     records: list[Any] = []
     for record, layout in layouts.items():
         values = [layout.value(), None]

@@ -1,4 +1,4 @@
-"""kafka-acls says the same of Ottla as of Apache Kafka 4.3.1, command by command, one after the other."""
+"""kafka-acls prints the same for Ottla as for Apache Kafka 4.3.1, in a sequence of commands."""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ MATCH: Final = ("--resource-pattern-type", "match")
 
 
 class Step(NamedTuple):
-    """The arguments of one command, and what is typed when it asks."""
+    """The arguments of one command, and the answer to its question."""
 
     arguments: tuple[str, ...]
     stdin: str = ""
@@ -39,9 +39,9 @@ def step(*arguments: str, stdin: str = "") -> Step:
 
 STEPS: Final = [
     step("--list"),
-    # Entries are added.
+    # Add ACLs.
     step("--add", *ANN, "--operation", "Read", "--topic", "t"),
-    step("--add", *ANN, "--operation", "Read", "--topic", "t"),  # once more
+    step("--add", *ANN, "--operation", "Read", "--topic", "t"),  # a second time
     step("--add", *ANN, "--topic", "whole"),
     step("--add", *ANN, "--operation", "Create", "--operation", "Alter", "--topic", "a", "--topic", "b"),
     step("--add", *ANN, "--allow-host", "10.0.0.1", "--operation", "Write", "--topic", "t"),
@@ -62,7 +62,7 @@ STEPS: Final = [
     step("--add", *ANN, "--operation", "Describe", "--delegation-token", "token"),
     step("--add", *ANN, "--operation", "CreateTokens", "--user-principal", "User:bob"),
     step("--add", "--allow-principal", "Group:staff", "--operation", "Read", "--topic", "name with space"),
-    # They are shown.
+    # List them.
     step("--list"),
     step("--list", "--topic", "t"),
     step("--list", "--topic", "*"),
@@ -77,10 +77,10 @@ STEPS: Final = [
     step("--list", "--user-principal", "User:bob"),
     step("--list", "--principal", "User:ann", "--topic", "t"),
     step("--list", "--principal", "User:nobody", "--principal", "User:bob", "--topic", "t"),
-    # They are removed.
+    # Remove them.
     step("--remove", *ANN, "--operation", "Read", "--topic", "t", stdin="n\n"),
     step("--remove", *ANN, "--operation", "Read", "--topic", "t", stdin="y\n"),
-    step("--remove", *ANN, "--operation", "Read", "--topic", "t", FORCE),  # gone by now
+    step("--remove", *ANN, "--operation", "Read", "--topic", "t", FORCE),  # already removed
     step("--remove", *ANN, "--topic", "whole", FORCE),
     step("--remove", *ANN, "--producer", "--topic", "orders", FORCE),
     step("--remove", *ANN, "--consumer", "--topic", "orders", "--group", "g", FORCE),
@@ -92,7 +92,7 @@ STEPS: Final = [
     step("--remove", "--cluster", stdin="y\n"),
     step("--remove", "--topic", "*", "--group", "*", FORCE),
     step("--list"),
-    # What cannot be.
+    # Commands that fail.
     step("--add", "--operation", "Read", "--topic", "t"),
     step("--add", *ANN, "--operation", "Read"),
     step("--add", *ANN, "--operation", "Dance", "--topic", "t"),
@@ -136,12 +136,15 @@ def command(tools: KafkaTools, home: Path, address: str, user: str, asked: Step)
 
 
 def said(ran: Ran) -> tuple[int, list[str]]:
-    """Return the exit code and the lines, whose order is that of a Java hash, without moments and places."""
+    """Return the exit code and the output, without times and addresses.
+
+    The lines are sorted, since Kafka's have the order of a Java hash map.
+    """
     text = re.sub(r"127\.0\.0\.1:\d+|\d{4}-\d\d-\d\d \S+|\(node \S+\)", "-", ran.text)
     return ran.code, sorted(line for line in text.splitlines() if not line.lstrip().startswith("at "))
 
 
-def test_the_tool_says_the_same_of_both(tools: KafkaTools, both: tuple[str, str], home: Path) -> None:
+def test_kafka_acls_prints_the_same_at_both(tools: KafkaTools, both: tuple[str, str], home: Path) -> None:
     for asked in STEPS:
         mine, theirs = (said(command(tools, home, address, ADMINISTRATOR, asked)) for address in both)
 
@@ -157,12 +160,12 @@ def test_the_tool_says_the_same_of_both(tools: KafkaTools, both: tuple[str, str]
     ],
     ids=lambda asked: asked.arguments[0],
 )
-def test_who_has_no_right_is_told_the_same(
+def test_a_client_without_rights_gets_the_same_error(
     tools: KafkaTools, both: tuple[str, str], home: Path, asked: Step
 ) -> None:
     for address in both:
         refused = command(tools, home, address, NOBODY, asked)
 
-        # Kafka's reason is the whole request in Java's words.
+        # Kafka's message has the whole request in Java's notation, so only the exception is checked.
         assert refused.code == 1, refused.text
         assert "org.apache.kafka.common.errors.ClusterAuthorizationException: " in refused.text

@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3.1's own command-line tools against a node."""
+"""Apache Kafka 4.3.1's own command-line tools at a node."""
 
 import json
 import re
@@ -56,13 +56,13 @@ def consume(shell: Shell, topic: str, count: int, *arguments: str) -> list[str]:
 
 
 def formatted(shell: Shell, formatter: str, group: str) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
-    """Keys and values of a group's records as a formatter of the console consumer reads them, in order."""
+    """Return keys and values of a group's records, as a formatter of the console consumer prints them."""
     printed = shell.run(
         "kafka-console-consumer",
         *("--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", "3000"),
         *("--formatter", f"org.apache.kafka.tools.consumer.{formatter}"),
     )
-    # They are printed without anything between them.
+    # They are printed without a separator.
     starts = [match.start() for match in re.finditer(r'\{"key":\{"type":', printed.text)]
     records = [json.JSONDecoder().raw_decode(printed.text, start)[0] for start in starts]
     rows = [(one["key"]["data"], one["value"] and one["value"]["data"]) for one in records]
@@ -70,7 +70,7 @@ def formatted(shell: Shell, formatter: str, group: str) -> list[tuple[dict[str, 
 
 
 def last_values(rows: list[tuple[dict[str, Any], dict[str, Any] | None]]) -> list[dict[str, Any]]:
-    """The last value of each key, tombstones left out."""
+    """Return the last value of each key, without tombstones."""
     newest = {json.dumps(key): value for key, value in rows}
     return [value for value in newest.values() if value is not None]
 
@@ -121,7 +121,7 @@ def test_kafka_configs_of_topics_and_brokers(shell: Shell, topic: str) -> None:
     assert wrong.code != 0 or "InvalidConfigurationException" in wrong.text
 
 
-def test_kafka_configs_of_a_quota_that_kafka_topics_then_meets(shell: Shell, tmp_path: Path) -> None:
+def test_kafka_configs_sets_a_quota_that_kafka_topics_then_meets(shell: Shell, tmp_path: Path) -> None:
     client_id, topic = f"quota-{uuid4().hex[:8]}", f"java-{uuid4().hex[:8]}"
     config = tmp_path / "client.properties"
     config.write_text(f"client.id={client_id}\n")
@@ -177,7 +177,7 @@ def test_kafka_configs_of_users_clients_and_addresses(shell: Shell) -> None:
     alter(*of_user, "--delete-config", "producer_byte_rate")
     alter(*of_all, "--delete-config", "consumer_byte_rate")
     left = described(*of_user), described(*of_all)
-    # Others describe all quotas of these servers.
+    # Other tests describe all quotas of these servers.
     alter(*of_user, "--delete-config", "request_percentage")
     alter(*of_client, "--delete-config", "consumer_byte_rate")
     alter(*of_address, "--delete-config", "connection_creation_rate")
@@ -215,7 +215,7 @@ def test_kafka_configs_of_scram_credentials(shell: Shell) -> None:
     assert "does not exist" in again.text
 
 
-def test_kafka_acls_are_refused_without_an_authorizer(shell: Shell) -> None:
+def test_kafka_acls_are_rejected_without_an_authorizer(shell: Shell) -> None:
     alice = ("--allow-principal", "User:alice", "--operation", "Read", "--topic", "t")
 
     added = shell.run("kafka-acls", "--add", *alice)
@@ -371,7 +371,7 @@ def test_kafka_reassign_partitions(shell: Shell, topic: str, tmp_path: Path) -> 
     assert f"Reassignment of partition {topic}-0 is completed." in verified
     assert "No partition reassignments found." in shell.ok("kafka-reassign-partitions", "--list")
     described = shell.ok("kafka-configs", "--describe", "--entity-type", "topics", "--entity-name", topic)
-    assert "throttled" not in described, "verify takes the throttle away"
+    assert "throttled" not in described, "verify removes the throttle"
 
 
 def test_kafka_features(shell: Shell) -> None:
@@ -391,8 +391,8 @@ def test_kafka_features(shell: Shell) -> None:
         shell.ok("kafka-features", "upgrade", "--feature", "group.version=1")
 
 
-def test_a_release_that_knows_less_takes_no_level_back(shell: Shell) -> None:
-    """Release 4.3 asks for features that this cluster has not, and for share.version 1; a new one is at 2."""
+def test_an_older_release_downgrades_no_feature(shell: Shell) -> None:
+    """Release 4.3 has features that this cluster lacks, and share.version 1, where a new cluster has 2."""
     before = shell.ok("kafka-features", "describe")
 
     release = shell.run("kafka-features", "upgrade", "--release-version", "4.3")

@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3.1's own command-line tools at controllers that are no brokers (KIP-919)."""
+"""Apache Kafka 4.3.1's own command-line tools at controllers that are not brokers (KIP-919)."""
 
 import json
 import re
@@ -33,7 +33,7 @@ class Shell:
 
     def ok(self, tool: str, *arguments: str) -> str:
         address = ("--bootstrap-controller", self._address)
-        # Of this tool alone it is an option of the command within.
+        # In this tool alone, the address is an option of the subcommand.
         words = (*arguments, *address) if tool == "kafka-cluster" else (*address, *arguments)
         ran = self._tools.run(tool, *words)
         assert ran.code == 0 and "Exception" not in ran.text, f"{tool} {arguments}: {ran.text}"
@@ -42,7 +42,7 @@ class Shell:
 
 @pytest.fixture(params=CONTROLLERS)
 def shell(tools: KafkaTools, cluster: Cluster, request: pytest.FixtureRequest) -> Shell:
-    """At each of them: one leads the quorum, and the others pass on what it decides."""
+    """Give the tools at each controller: one leads the quorum, the others pass requests on to it."""
     return Shell(tools, cluster, request.param)
 
 

@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3.1's own command-line tools against three nodes, each a process: what needs replicas."""
+"""Apache Kafka 4.3.1's own command-line tools at three nodes, each a process: operations on replicas."""
 
 import json
 import re
@@ -21,7 +21,7 @@ PATIENT_S = 60.0
 
 @pytest.fixture(scope="module")
 def cluster(tools: KafkaTools, three_nodes: Cluster) -> Cluster:
-    """Whoever stops a node starts it again."""
+    """Give the three nodes; a test that stops one starts it again."""
     return three_nodes
 
 
@@ -35,7 +35,7 @@ Create = Callable[..., str]
 
 @pytest.fixture
 def create(shell: Shell) -> Create:
-    """`create("0:1:2", name=value)` makes a topic whose first partition has these replicas, and so on."""
+    """Give a function: `create("0:1:2", name=value)` creates a topic whose partition 0 has these replicas."""
 
     def one(assignment: str, **configs: str) -> str:
         name = f"java-{uuid4().hex[:8]}"
@@ -53,18 +53,21 @@ def replicas_of(assignment: str) -> set[frozenset[int]]:
 
 
 def in_sync(shell: Shell, topic: str) -> list[frozenset[int]]:
-    """The ISR of each partition; nothing from a node that has not heard of the topic yet."""
+    """Return the ISR of each partition, or nothing if the node does not know the topic yet."""
     text = shell.run("kafka-topics", "--describe", "--topic", topic).text
     return [frozenset(map(int, one.split(","))) for one in re.findall(r"Isr: ([\d,]+)", text)]
 
 
 def leaders(shell: Shell, topic: str) -> list[str]:
-    """The leader of each partition, `none` where nobody leads."""
+    """Return the leader of each partition, or `none`."""
     return re.findall(r"Leader: (\S+)", shell.ok("kafka-topics", "--describe", "--topic", topic))
 
 
 def send(shell: Shell, topic: str, count: int, *, size: int = 100, rate: int = -1) -> Ran:
-    """kafka-producer-perf-test with acks=all: records of `size` bytes, or the numbers from 0 if that is 0."""
+    """Run kafka-producer-perf-test with acks=all.
+
+    It sends records of `size` bytes, or the numbers from 0 if `size` is 0.
+    """
     payload = ("--record-size", str(size)) if size else ("--payload-monotonic",)
     return shell.tools.run(
         "kafka-producer-perf-test",
@@ -92,7 +95,7 @@ def test_kafka_topics_of_three_replicas(shell: Shell) -> None:
         lambda: (
             "PartitionCount: 5\tReplicationFactor: 3" in shell.ok("kafka-topics", "--describe", *of_topic)
         ),
-        "it has five partitions wherever one asks",
+        "every node knows five partitions",
         PATIENT_S,
     )
     shell.ok("kafka-topics", "--delete", *of_topic)
@@ -105,7 +108,9 @@ def test_kafka_topics_of_three_replicas(shell: Shell) -> None:
     eventually(lambda: name not in shell.ok("kafka-topics", "--list").split(), "it is deleted", PATIENT_S)
 
 
-def test_kafka_topics_shows_what_lacks_replicas(shell: Shell, cluster: Cluster, create: Create) -> None:
+def test_kafka_topics_shows_partitions_that_lack_replicas(
+    shell: Shell, cluster: Cluster, create: Create
+) -> None:
     topic = create("0:1:2", min_insync_replicas="3")
     describe = ("kafka-topics", "--describe", "--topic", topic)
     whole = [
@@ -142,7 +147,7 @@ def test_kafka_configs_of_a_topic_a_broker_and_all_brokers(shell: Shell, create:
         return shell.ok("kafka-configs", "--describe", *entity, *options)
 
     def shown(entity: tuple[str, ...], word: str, *options: str) -> None:
-        # Every node answers from its own image, and the tool asks any.
+        # Each node answers from its own image, and the tool may ask any of them.
         eventually(lambda: word in described(entity, *options), f"{entity} has {word}", PATIENT_S)
 
     alter(of_topic, "--add-config", "min.insync.replicas=2")
@@ -204,7 +209,7 @@ def test_kafka_leader_election_of_preferred_replicas(shell: Shell, cluster: Clus
     eventually(lambda: leaders(shell, topic)[0] == "1", "1 leads", PATIENT_S)
 
 
-def test_kafka_leader_election_of_one_that_is_not_in_sync(
+def test_kafka_leader_election_of_a_replica_that_is_not_in_sync(
     shell: Shell, cluster: Cluster, create: Create
 ) -> None:
     topic = create("0:1")
@@ -215,7 +220,7 @@ def test_kafka_leader_election_of_one_that_is_not_in_sync(
     cluster.kill(0)
     cluster.start(1)
     shell.bootstrap = f"{cluster.nodes[1].bootstrap},{cluster.nodes[2].bootstrap}"
-    eventually(lambda: leaders(shell, topic) == ["none"], "nobody leads", PATIENT_S)
+    eventually(lambda: leaders(shell, topic) == ["none"], "no replica leads", PATIENT_S)
     unavailable = shell.ok("kafka-topics", "--describe", "--unavailable-partitions")
 
     elected = shell.ok(*election)
@@ -225,7 +230,7 @@ def test_kafka_leader_election_of_one_that_is_not_in_sync(
 
     assert f"Topic: {topic}\tPartition: 0\tLeader: none" in unavailable
     assert f"Successfully completed leader election (UNCLEAN) for partitions {topic}-0" in elected
-    assert left == [0], "what only 0 had is gone: that is what was asked for"
+    assert left == [0], "an unclean election loses the records that only 0 had"
     eventually(lambda: in_sync(shell, topic) == [frozenset({0, 1})], "0 follows", PATIENT_S)
 
 
@@ -360,11 +365,11 @@ def test_kafka_get_offsets_and_delete_records_across_replicas(
     assert offsets(shell, topic, "earliest") == left
     assert cluster.terminate(0) == 0
     eventually(lambda: "0" not in leaders(shell, topic), "another leads", PATIENT_S)
-    assert offsets(shell, topic, "earliest") == left, "followers have cut them off too"
+    assert offsets(shell, topic, "earliest") == left, "followers have deleted them too"
     cluster.start(0)
 
 
-def test_a_java_producer_and_consumer_go_through_the_death_of_a_leader(
+def test_a_java_producer_and_consumer_survive_the_death_of_a_leader(
     shell: Shell, cluster: Cluster, create: Create
 ) -> None:
     topic = create("0:1:2", min_insync_replicas="2")
@@ -390,15 +395,13 @@ def test_a_java_producer_and_consumer_go_through_the_death_of_a_leader(
 
 
 def log_end(cluster: Cluster, topic: str) -> int:
-    """The size in bytes of what the leader has; the tools have one JVM, which is busy."""
+    """Return the size of the leader's log, read from disk since the JVM of the tools is busy."""
     folder = cluster.homes[0].directory / "data" / f"{topic}-0"
     return sum(path.stat().st_size for path in folder.glob("*.log"))
 
 
-def test_topics_tells_which_replicas_may_lead_though_they_are_not_in_sync(
-    shell: Shell, cluster: Cluster, create: Create
-) -> None:
-    """KIP-966, and the feature as kafka-features shows it."""
+def test_kafka_topics_shows_eligible_leader_replicas(shell: Shell, cluster: Cluster, create: Create) -> None:
+    """KIP-966, with its feature as kafka-features shows it."""
     topic = create("0:1", min_insync_replicas="2")
     features = shell.ok("kafka-features", "describe")
     cluster.kill(1)
@@ -408,7 +411,7 @@ def test_topics_tells_which_replicas_may_lead_though_they_are_not_in_sync(
         text = shell.run("kafka-topics", "--describe", "--topic", topic).text
         return next((one for one in text.splitlines() if "Partition: 0" in one), "")
 
-    eventually(lambda: "Isr: 0\tElr: 1\tLastKnownElr: " in line(), "the killed one may lead", PATIENT_S)
+    eventually(lambda: "Isr: 0\tElr: 1\tLastKnownElr: " in line(), "the killed replica may lead", PATIENT_S)
     cluster.start(1)
     eventually(
         lambda: re.search(r"Isr: [01],[01]\tElr: \t", line()) is not None, "both are in sync", PATIENT_S

@@ -1,4 +1,4 @@
-"""A Java consumer that a node refuses for want of memory tries on, and reads when there is room again."""
+"""A Java consumer that a node rejects for lack of memory retries, and reads as soon as there is room."""
 
 import re
 import urllib.request
@@ -17,9 +17,9 @@ from tests.ports import free_port
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
-METADATA_BYTES: Final = 14_000  # below what counts as much
+METADATA_BYTES: Final = 14_000  # below the size that counts as large
 RECORDS: Final = 5
-# Of whole answers: a consumer that is told so asks for its coordinator and joins anew.
+# Errors of whole responses: a consumer that receives this one looks up its coordinator and joins again.
 REFUSED: Final = re.compile(
     r'^kafka_network_requestmetrics_errors_total\{[^}]*request="(?:JoinGroup|ConsumerGroupHeartbeat)"'
     r'[^}]*error="COORDINATOR_NOT_AVAILABLE"[^}]*\} (\S+)|'
@@ -43,7 +43,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def refusals(node: Server) -> int:
-    """How often a join was told that the coordinator is not available."""
+    """Return the number of joins answered with COORDINATOR_NOT_AVAILABLE."""
     rest = re.search(r"rest=(\S+)", node.words)
     assert rest is not None
     with urllib.request.urlopen(f"{rest[1]}/metrics", timeout=60) as answer:
@@ -66,7 +66,7 @@ def join(client: WireClient, group: str, metadata: bytes) -> tuple[int, str]:
 
 
 def fill(client: WireClient) -> dict[str, str]:
-    """Members of groups of their own until nobody more is let in: group -> member id."""
+    """Let members join groups of their own until no more are accepted, and return group -> member id."""
     members: dict[str, str] = {}
     for size in (METADATA_BYTES, 0):
         while True:
@@ -80,7 +80,7 @@ def fill(client: WireClient) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_consumer_that_is_refused_reads_once_others_have_left(
+def test_a_rejected_consumer_reads_when_others_have_left(
     node: Server, tools: KafkaTools, protocol: str
 ) -> None:
     topic = f"refusals-{protocol}"

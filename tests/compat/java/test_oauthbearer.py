@@ -1,4 +1,4 @@
-"""Kafka's own reader as judge of the first messages of OAUTHBEARER: the same are read, to the same parts."""
+"""Kafka's own parser as judge of the first messages of OAUTHBEARER: both find the same parts, or reject."""
 
 import base64
 from random import Random
@@ -11,7 +11,7 @@ from tests.compat.java.conftest import AskJava
 from tests.thorough import some_of
 
 MESSAGES = 5_000  # for each seed
-# What messages are made of: nearly always in an order that means something.
+# The pieces of messages, mostly put together in a meaningful order.
 PIECES = (
     *(b"n,,\x01", b"n,a=alice,\x01", b"n,a=a=2Cb,\x01", b"y,,\x01", b"n,", b","),
     *(b"auth=Bearer abc\x01", b"auth=bearer  a.b==\x01", b"auth=Basic abc\x01", b"auth=Bearer a=b\x01"),
@@ -40,7 +40,7 @@ def test_first_messages_are_read_as_by_kafka(ask_java: AskJava, seed: int) -> No
 
 
 def made(random: Random) -> bytes:
-    """Return a message that is right, or nearly so."""
+    """Return a message that is valid, or nearly so."""
     head, end = random.choice(PIECES[:4]), b"\x01"
     pairs = [
         random.choice(PIECES[6:16] if random.random() < 0.2 else PIECES[6:12])

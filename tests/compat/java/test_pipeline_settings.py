@@ -1,4 +1,4 @@
-"""Java's clients as judges of the pipeline's settings: each name of theirs is read, of no use, or refused."""
+"""Each setting of Java's clients is honoured by the pipeline, has no effect there, or is rejected."""
 
 import pytest
 

@@ -33,7 +33,10 @@ def test_rates_and_tokens_are_kafkas_to_the_last_bit(ask_java: AskJava, kind: st
 
 
 def sequence(random: Random, kind: str, answers: list[str]) -> Iterator[str]:
-    """Record values at times that go on by little or by much, and ask after each."""
+    """Yield values recorded after short and long pauses, with a question after each.
+
+    Our answers are added to `answers`.
+    """
     windows = Windows(random.choice((2, 3, 11)), 1_000 * random.choice((1, 1, 2)))
     quota = random.choice((1.0, 10.0, 0.5, random.uniform(0.01, 1_000_000.0)))
     rate, bucket = Rate(windows), TokenBucket(windows)

@@ -1,4 +1,4 @@
-"""Java as judge of columns: what they write its classes read, and they read what its producer writes."""
+"""Java as judge of the pipeline's columns: each side reads what the other writes."""
 
 import struct
 from random import Random
@@ -49,7 +49,7 @@ def columns_of(rows: list[Record]) -> RowColumns:
     )
 
 
-def test_java_reads_our_batches_and_we_read_what_it_makes_of_them(ask_java: AskJava) -> None:
+def test_java_reads_our_batches_and_we_read_those_that_it_makes_of_them(ask_java: AskJava) -> None:
     rows = random_rows(Random(3))
     questions = b""
     for ours in Compression:

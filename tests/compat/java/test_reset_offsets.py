@@ -1,6 +1,6 @@
-"""`kafka-consumer-groups --reset-offsets` in all its ways, and `ottla group reset` beside it.
+"""`kafka-consumer-groups --reset-offsets` with each of its options, and `ottla group reset` beside it.
 
-Each way is asked of a node and of Apache Kafka; both tools run against both, and agree.
+Both tools run with each option against a node and against Apache Kafka, and agree.
 """
 
 import json
@@ -30,7 +30,7 @@ TIMEOUT_S = 60
 
 
 class Scene:
-    """A topic of two partitions, ten records each ten minutes apart, the first of them 100 minutes ago."""
+    """A topic of two partitions with ten records each, ten minutes apart, the first 100 minutes old."""
 
     def __init__(self, server: Server, tools: KafkaTools) -> None:
         self.server, self.tools = server, tools
@@ -67,7 +67,7 @@ class Scene:
         self.ottla("group", "reset", self.group, *where, "--execute")
 
     def by_kafka(self, *arguments: str) -> dict[int, int]:
-        """New offsets by partition, as Kafka's tool exports them."""
+        """Return the new offsets by partition, as Kafka's tool exports them."""
         ran = self.kafka("--reset-offsets", "--group", self.group, *arguments, "--export")
         return self.parse(ran.text)
 
@@ -80,7 +80,7 @@ class Scene:
         return {int(partition): int(offset) for partition, offset in found}
 
     def committed(self) -> dict[int, int]:
-        """As Kafka's tool shows it."""
+        """Return the committed offsets by partition, as Kafka's tool shows them."""
         rows = [line.split() for line in self.kafka("--describe", "--group", self.group).lines()]
         return {int(row[2]): int(row[3]) for row in rows if len(row) > 3 and row[1] == self.topic}
 
@@ -96,7 +96,7 @@ def scene(request: pytest.FixtureRequest, tools: KafkaTools) -> Scene:
 
 @pytest.fixture
 def member(scene: Scene) -> Iterator["subprocess.Popen[str]"]:
-    """A member of the group, which is stable."""
+    """Run a member of the group, which is stable then."""
     words = ("consume", scene.topic, "--group", scene.group)
     process = command_line.start(scene.server.bootstrap, *words, stdout=subprocess.DEVNULL)
     eventually(
@@ -181,7 +181,7 @@ def test_each_tool_reads_the_file_of_the_other(scene: Scene, tmp_path: Path) -> 
     assert scene.by_kafka(*way, "--dry-run") == {0: END} == scene.by_ottla(*way)
 
 
-def test_what_one_tool_sets_the_other_shows(scene: Scene) -> None:
+def test_each_tool_shows_the_offsets_that_the_other_sets(scene: Scene) -> None:
     where = ("--topic", f"{scene.topic}:0")
     try:
         scene.by_kafka("--to-offset", "4", *where, "--execute")
@@ -193,7 +193,7 @@ def test_what_one_tool_sets_the_other_shows(scene: Scene) -> None:
         scene.commit(COMMITTED)
 
 
-def test_what_was_never_committed_is_not_shifted(scene: Scene) -> None:
+def test_an_offset_that_was_never_committed_is_not_shifted(scene: Scene) -> None:
     way = ("--shift-by", "1", "--topic", scene.topic)
 
     ran = scene.kafka("--reset-offsets", "--group", scene.group, *way, "--dry-run")
@@ -202,7 +202,7 @@ def test_what_was_never_committed_is_not_shifted(scene: Scene) -> None:
     assert f"{scene.topic}-1 cannot be shifted" in scene.ottla("group", "reset", scene.group, *way, code=1)
 
 
-def test_a_group_that_is_not_there_is_made(scene: Scene) -> None:
+def test_a_group_that_does_not_exist_is_created(scene: Scene) -> None:
     for number, tool in enumerate(("kafka", "ottla")):
         fresh = f"{scene.group}-{number}"
         way = ("--to-earliest", "--topic", scene.topic, "--execute")

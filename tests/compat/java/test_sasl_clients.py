@@ -1,4 +1,4 @@
-"""Apache Kafka's own tools over listeners whose clients log in, and again and again."""
+"""Apache Kafka's own tools over listeners where clients log in, and log in again later."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,7 +65,7 @@ def test_the_console_tools_log_in(
         (OPEN, PLAIN, "Client SASL mechanism 'PLAIN' not enabled in the server"),
     ],
 )
-def test_who_may_not_log_in_hears_why(
+def test_a_client_that_cannot_log_in_learns_why(
     tools: KafkaTools, node: Node, tmp_path: Path, listener: str, mechanism: str, told: str
 ) -> None:
     of_tool = ("--command-config", properties(node, tmp_path, listener, mechanism, "wrong"))

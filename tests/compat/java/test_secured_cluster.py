@@ -1,4 +1,4 @@
-"""Apache Kafka's own tools at a cluster that is secured by one flag, with the file that it makes."""
+"""Apache Kafka's own tools at a cluster secured by one flag, with the client.properties that it writes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_the_administrators_file_works_as_it_is(tools: KafkaTools, cluster: Clus
     assert "hello" in found.text.splitlines(), found.text
 
 
-def test_a_user_logs_in_by_the_settings_for_java_and_may_what_was_allowed(
+def test_a_user_logs_in_with_the_settings_for_java_and_has_the_rights_that_were_granted(
     tools: KafkaTools, cluster: Cluster, tmp_path: Path
 ) -> None:
     cluster.add_user("anna", 'odd "password" \\ größe')

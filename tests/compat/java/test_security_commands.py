@@ -1,4 +1,4 @@
-"""Apache Kafka's tools see what `ottla user`, `ottla acl` and `ottla quota` did, and the other way round."""
+"""Apache Kafka's tools see the changes of `ottla user`, `ottla acl` and `ottla quota`, and vice versa."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def both(
 
 
 def entries(text: str) -> set[tuple[str, ...]]:
-    """Return the entries that `kafka-acls --list` shows: resource, name, pattern, principal, operation."""
+    """Return the ACLs that `kafka-acls --list` shows: resource, name, pattern, principal, operation."""
     found = set()
     resource: tuple[str, ...] = ()
     for line in text.splitlines():
@@ -86,7 +86,7 @@ def ours_as_theirs(both: Both, *words: str) -> set[tuple[str, ...]]:
         ),
     ],
 )
-def test_the_same_words_make_the_same_acls_and_each_tool_sees_those_of_the_other(
+def test_the_same_options_make_the_same_acls_and_each_tool_sees_those_of_the_other(
     both: Both, ours: list[str], theirs: list[str]
 ) -> None:
     both.ours("acl", "create", "--allow", "User:of-ottla", *ours)

@@ -1,6 +1,6 @@
 """`ottla consume --share` and `ottla group` with share groups, beside `kafka-share-groups`.
 
-Each story is told with Apache Kafka; with a node of ours, too, where it serves share groups.
+Each test runs against Apache Kafka, and against a node of ours if it serves share groups.
 """
 
 import json
@@ -36,10 +36,10 @@ TIMEOUT_S = 60
 
 @pytest.fixture(scope="module", params=["ottla", "reference"])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server whose locks and sessions are short."""
+    """Run a server with short locks and sessions."""
     start = start_kafka if request.param == "reference" else start_ottla
     if request.param == "reference":
-        request.getfixturevalue("tools")  # or a skip that says what is missing
+        request.getfixturevalue("tools")  # or skip the test with the reason
     started: Server | None = None
     try:
         try:
@@ -74,7 +74,7 @@ class Queue:
         self.ottla("produce", self.topic, given="".join(f"{one}\n" for one in values))
 
     def consume(self, *more: str, code: int = 0) -> list[tuple[str, int]]:
-        """The values and delivery counts that a worker prints until there are no more, or enough."""
+        """Return the values and delivery counts that a worker prints until it ends."""
         words = ("consume", self.topic, "--share", self.group, "--output", "json", *more)
         told = [json.loads(line) for line in self.ottla(*words, code=code).splitlines()]
         return [(one["value"], one["delivery_count"]) for one in told]
@@ -83,7 +83,7 @@ class Queue:
         return command_line.start(self.server.bootstrap, "consume", self.topic, "--share", self.group, *more)
 
     def listed_state(self) -> str:
-        """The group's state in the list of all groups, or nothing before its first member has joined."""
+        """Return the group's state in the list of groups, or nothing until its first member has joined."""
         told = json.loads(self.ottla("group", "list", "--output", "json"))
         return next((str(one["state"]) for one in told if one["group"] == self.group), "")
 
@@ -106,7 +106,7 @@ def values(*numbers: int, count: int = 1) -> list[tuple[str, int]]:
     return [(str(one), count) for one in numbers]
 
 
-def test_what_was_accepted_does_not_come_again(queue: Queue) -> None:
+def test_an_accepted_record_is_not_delivered_again(queue: Queue) -> None:
     queue.produce(1, 2, 3)
 
     assert queue.consume("-n", "2") == values(1, 2)
@@ -114,21 +114,21 @@ def test_what_was_accepted_does_not_come_again(queue: Queue) -> None:
     assert queue.consume(*IDLE) == []
 
 
-def test_what_was_released_comes_again_with_a_higher_count(queue: Queue) -> None:
+def test_a_released_record_is_delivered_again_with_a_higher_count(queue: Queue) -> None:
     queue.produce(1, 2)
 
     assert queue.consume("-n", "2", "--acknowledge", "release") == values(1, 2)
     assert queue.consume(*IDLE) == values(1, 2, count=2)
 
 
-def test_what_was_rejected_never_comes_again(queue: Queue) -> None:
+def test_a_rejected_record_is_never_delivered_again(queue: Queue) -> None:
     queue.produce(1, 2)
 
     assert queue.consume("-n", "1", "--acknowledge", "reject") == values(1)
     assert queue.consume(*IDLE) == values(2)
 
 
-def test_what_is_released_for_ever_ends_at_the_limit(queue: Queue) -> None:
+def test_a_record_that_is_always_released_ends_at_the_delivery_limit(queue: Queue) -> None:
     queue.produce(1)
 
     assert queue.consume("--acknowledge", "release", *IDLE) == [("1", count) for count in range(1, 6)]
@@ -166,9 +166,9 @@ def test_two_workers_share_one_partition(queue: Queue) -> None:
     assert sorted(int(one) for mine in done for one in mine) == list(numbers)
 
 
-def test_the_records_of_a_killed_worker_come_again(queue: Queue) -> None:
+def test_the_records_of_a_killed_worker_are_delivered_again(queue: Queue) -> None:
     queue.produce(1)
-    worker = queue.worker("--exec", "sleep 20")  # which ends by itself
+    worker = queue.worker("--exec", "sleep 20")  # the sleep ends by itself
     eventually(lambda: _children(worker.pid), lambda found: "sleep" in found, seconds=TIMEOUT_S)
     worker.send_signal(signal.SIGKILL)
     worker.wait()
@@ -176,7 +176,7 @@ def test_the_records_of_a_killed_worker_come_again(queue: Queue) -> None:
     assert queue.consume("-n", "1") == values(1, count=2)
 
 
-def test_a_worker_that_is_ended_gives_back_what_it_holds_at_once(queue: Queue) -> None:
+def test_a_worker_that_is_stopped_releases_its_records_at_once(queue: Queue) -> None:
     queue.produce(1)
     worker = queue.worker("--exec", "sleep 60")
     eventually(lambda: _children(worker.pid), lambda found: "sleep" in found, seconds=TIMEOUT_S)
@@ -209,7 +209,7 @@ def _children(pid: int) -> str:
 
 
 def by_kafka(tools: KafkaTools, queue: Queue) -> list[list[str]]:
-    """Partition, start offset and lag of each partition as `kafka-share-groups --describe` shows them."""
+    """Return partition, start offset and lag of each partition, as `kafka-share-groups` describes them."""
     ran = tools.run(
         *("kafka-share-groups", "--bootstrap-server", queue.server.bootstrap),
         *("--describe", "--offsets", "--group", queue.group),
@@ -243,7 +243,9 @@ def test_groups_are_shown_as_kafkas_tool_shows_them(server: Server, tools: Kafka
     ],
     ids=str,
 )
-def test_a_reset_is_shown_then_made(queue: Queue, tools: KafkaTools, way: list[str], offset: int) -> None:
+def test_a_reset_is_shown_before_it_is_executed(
+    queue: Queue, tools: KafkaTools, way: list[str], offset: int
+) -> None:
     queue.produce(*range(5))
     queue.consume("-n", "3")
     before = by_kafka(tools, queue)

@@ -1,6 +1,4 @@
-"""`kafka-verifiable-share-consumer` and `kafka-share-consumer-perf-test` print of a node what they print of
-Apache Kafka.
-"""
+"""`kafka-verifiable-share-consumer` and `kafka-share-consumer-perf-test` at a node and at Apache Kafka."""
 
 import json
 from collections.abc import Iterator
@@ -20,9 +18,9 @@ RECORDS, PARTITIONS = 60, 2
 
 
 class Told(NamedTuple):
-    """What the verifiable consumer has printed, without times and the sizes of its polls."""
+    """The output of the verifiable consumer, without times and the sizes of its polls."""
 
-    names: list[str]  # of its events, repetitions left out
+    names: list[str]  # of its events, without repetitions
     consumed: dict[int, list[int]]  # offsets by partition
     acknowledged: dict[int, list[int]]
     counts: list[int]  # of records consumed and acknowledged
@@ -32,7 +30,7 @@ class Told(NamedTuple):
 
 @pytest.fixture
 def servers_with_records(ottla: Server, reference: Server) -> Iterator[list[tuple[Server, str]]]:
-    """Ours and Apache Kafka's, with a topic of the same records."""
+    """Give a node and Apache Kafka, each with a topic of the same records."""
     filled = [(one, _fill(one)) for one in (ottla, reference)]
     yield filled
     for server, topic in filled:

@@ -1,4 +1,4 @@
-"""`kafka-share-groups`, `kafka-groups` and `kafka-configs` on share groups, of a node and of Apache Kafka."""
+"""`kafka-share-groups`, `kafka-groups` and `kafka-configs` with share groups, at a node and at Kafka."""
 
 from uuid import uuid4
 
@@ -29,7 +29,7 @@ def shell(bootstrap: str, tools: KafkaTools) -> Shell:
 
 @pytest.fixture
 def group(client: WireClient, topic: str) -> str:
-    """A share group that has had a member, and has a start in the only partition of the topic."""
+    """Return a share group that had a member, and has a start offset in the only partition of the topic."""
     name = f"workers-{uuid4().hex[:8]}"
     eventually(
         lambda: only(client.call("find_coordinator", 4, key_type=0, coordinator_keys=[name]).coordinators),

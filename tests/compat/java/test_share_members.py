@@ -28,7 +28,7 @@ Line = list[str]
 
 
 class Jvm:
-    """A process with members of share groups (ShareMembers.java), and what they have told."""
+    """A process with members of share groups (ShareMembers.java), and the lines that they printed."""
 
     def __init__(self, bootstrap: str, log: Path) -> None:
         if (reason := why_not(KAFKA)) is not None:
@@ -55,7 +55,7 @@ class Jvm:
         self.wait(lambda: [name, "closed"] in self.lines)
 
     def polled(self, name: str = "") -> list[Line]:
-        """TOPIC-PARTITION, offset, delivery count and value of each record that was given to a member."""
+        """Return TOPIC-PARTITION, offset, delivery count and value of each record that members were given."""
         return [line[2:] for line in list(self.lines) if line[1] == "polled" and name in ("", line[0])]
 
     def values(self, name: str = "") -> Counter[str]:
@@ -107,7 +107,7 @@ def topic(bootstrap: str) -> str:
 
 @pytest.fixture
 def group(bootstrap: str) -> str:
-    """A share group that begins at the beginning."""
+    """Return a share group that starts at the earliest offset."""
     return group_with(bootstrap, **{"share.auto.offset.reset": "earliest"})
 
 
@@ -124,7 +124,7 @@ def group_with(bootstrap: str, **settings: str) -> str:
 
 
 def send(bootstrap: str, topic: str, *values: str, commits: bool | None = None) -> None:
-    """Send each value in a batch of its own; in a transaction that is committed or not."""
+    """Send each value in a batch of its own, in a transaction that is committed or not."""
     transactional = {} if commits is None else {"transactional.id": f"txn-{uuid4().hex[:8]}"}
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, **transactional})
     if commits is not None:
@@ -158,7 +158,7 @@ def test_members_of_a_group_are_given_every_record_once(
     assert late.values() == Counter(["last"])
 
 
-def test_what_is_released_comes_again_and_what_is_rejected_does_not(
+def test_released_records_are_delivered_again_and_rejected_ones_are_not(
     jvm_of: Callable[[], Jvm], bootstrap: str, topic: str, group: str
 ) -> None:
     jvm = jvm_of()
@@ -179,7 +179,7 @@ def test_what_is_released_comes_again_and_what_is_rejected_does_not(
     assert jvm.values("c") == Counter(["six"])
 
 
-def test_what_a_member_held_that_crashed_is_given_to_another_at_once(
+def test_the_records_of_a_crashed_member_are_given_to_another_at_once(
     jvm_of: Callable[[], Jvm], bootstrap: str, topic: str, group: str
 ) -> None:
     crashing, other = jvm_of(), jvm_of()

@@ -1,5 +1,8 @@
-"""Java as judge of share-partitions: random sessions of three members, of a coordinator that refuses now and
-then, and of the clock, played by Apache Kafka's own SharePartition. All answers and states are compared."""
+"""Java as judge of share-partitions: Apache Kafka's own SharePartition plays the same random sessions.
+
+A session has three members, a coordinator that sometimes rejects requests, and a clock. All answers and
+states are compared.
+"""
 
 from typing import NamedTuple
 
@@ -14,7 +17,7 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 
 class Told(NamedTuple):
-    """One answer: what came of the request, and the state behind it."""
+    """One answer: the result of the request, and the state after it."""
 
     answer: str
     start: int
@@ -36,7 +39,7 @@ class Told(NamedTuple):
 
 
 def judged(ask_java: AskJava, sessions: list[Session]) -> list[tuple[str, str, str]]:
-    """The line, our answer and Kafka's, of each step of all sessions."""
+    """Return the line, our answer and Kafka's, for each step of all sessions."""
     lines = [line for session in sessions for line in session.lines]
     ours = [answer for session in sessions for answer in session.answers]
     theirs = ask_java("SharePartitionJudge", questions="\n".join(lines).encode()).decode().splitlines()
@@ -57,7 +60,7 @@ def test_java_answers_the_same(ask_java: AskJava) -> None:
     for line, ours, theirs in judged(ask_java, sessions):
         if ours == theirs:
             continue
-        # Kafka fails at offsets that lie around its start offset, while nothing is in flight there.
+        # Kafka throws an exception if offsets span its start offset while no record is in flight there.
         assert theirs.startswith("!NullPointerException"), f"{line}\n ours   {ours}\n theirs {theirs}"
         assert ours.startswith("INVALID_RECORD_STATE"), f"{line}\n ours   {ours}\n theirs {theirs}"
         assert ours.split(" ")[1:] == theirs.split(" ")[1:]
@@ -67,9 +70,11 @@ def test_java_answers_the_same(ask_java: AskJava) -> None:
 
 
 @pytest.mark.parametrize("kind", ["has_gaps", "is_compacted", "has_aborted"])
-def test_java_differs_in_nothing_but_that_our_start_offset_moves_sooner(ask_java: AskJava, kind: str) -> None:
-    """Ours goes over what is archived without being written, and up to the next gap; Kafka's waits for a
-    write, and before a batch that a gap might follow."""
+def test_java_differs_only_in_that_our_start_offset_moves_sooner(ask_java: AskJava, kind: str) -> None:
+    """Our start offset passes archived records before they are written, and stops at the next gap.
+
+    Kafka's waits for a write, and stops before a batch that a gap might follow.
+    """
     sessions = played(range(150), is_roomy=True, **{kind: True})
 
     sooner = 0
@@ -92,11 +97,11 @@ def test_java_differs_in_nothing_but_that_our_start_offset_moves_sooner(ask_java
 
 
 def said(answer: str) -> str:
-    """An answer without start offset and count, which are written before the start offset moves."""
+    """Return an answer without start offset and count, which are written before the start offset moves."""
     return f"written={answer.rsplit('/', 1)[1]}" if answer.startswith("written=") else answer
 
 
-def test_java_answers_the_same_while_records_are_deleted_but_for_its_bugs(ask_java: AskJava) -> None:
+def test_java_answers_the_same_while_records_are_deleted_except_for_its_bugs(ask_java: AskJava) -> None:
     sessions = played(range(300), is_roomy=True, is_deleted=True)
     answers = iter(judged(ask_java, sessions))
 
@@ -106,7 +111,7 @@ def test_java_answers_the_same_while_records_are_deleted_but_for_its_bugs(ask_ja
         for _ in session.lines:
             line, ours, theirs = next(answers)
             if not different and not alike(Told.of(ours), Told.of(theirs)):
-                different = True  # and so are all that follow in this session
+                different = True  # all later steps of this session differ too
                 reason = why_different(Told.of(ours), Told.of(theirs))
                 assert reason, f"{line}\n ours   {ours}\n theirs {theirs}"
                 reasons[reason] = reasons.get(reason, 0) + 1
@@ -116,7 +121,10 @@ def test_java_answers_the_same_while_records_are_deleted_but_for_its_bugs(ask_ja
 
 
 def alike(our: Told, their: Told) -> bool:
-    """Whether all that members see is the same; our start offset may have moved on over what is done with."""
+    """Return True if members see no difference.
+
+    Our start offset may be higher, after records that are completed.
+    """
     behind = [(max(first, our.start), last, state) for first, last, state in their.states]
     return (
         said(our.answer) == said(their.answer)
@@ -127,12 +135,12 @@ def alike(our: Told, their: Told) -> bool:
 
 
 def why_different(our: Told, their: Told) -> str | None:
-    """What Kafka does that we do not."""
+    """Return the fault of Kafka that explains the difference, or None."""
     words = their.answer.removeprefix("acquired=")
     if words != their.answer and words and int(words.split("-")[0]) < their.start:
-        # It gives out the deleted records of a batch of which others are not deleted.
+        # Kafka delivers the deleted records of a batch that also has records that are not deleted.
         return "below its start offset"
     if our.states == their.states and their.following < our.following:
-        # It forgets that a release is being written when a part of its batch is deleted.
+        # Kafka forgets that a release is being written when a part of its batch is deleted.
         return "before it is written"
     return None

@@ -1,5 +1,7 @@
-"""Java as judge of the share coordinator: how batches are combined, the bytes of records, and whole sessions
-of a shard, each beside Apache Kafka's own class."""
+"""Java as judge of the share coordinator, each part beside Apache Kafka's own class.
+
+The parts are the combination of batches, the bytes of records, and whole sessions of a shard.
+"""
 
 from dataclasses import replace
 from random import Random
@@ -38,7 +40,7 @@ COLD_MS = 10_000
 
 
 def test_java_agrees_about_batches_records_and_whole_sessions(ask_java: AskJava) -> None:
-    """One start of Java for all: it costs more than all questions."""
+    """One JVM answers all questions: its start takes longer than all of them."""
     random = Random(932)
     cases = [(known, written, start) for known, written, start, _ in KAFKAS]
     cases += [random_case(random) for _ in range(COMBINED)]
@@ -57,7 +59,7 @@ def test_java_agrees_about_batches_records_and_whole_sessions(ask_java: AskJava)
     for (known, written, start), theirs in zip(cases, combined, strict=True):
         ours = combine_batches(combine_batches((), parsed(known), -1), parsed(written), start)
         assert opened(ours) == opened(parsed(theirs)), (known, written, start)
-        # Kafka does not always join neighbours that say the same; ours are never more.
+        # Kafka does not always join neighbours of the same state; ours are joined.
         assert ours == joined(parsed(theirs)), (known, written, start)
     for (key, value), theirs in zip(records, reread, strict=True):
         assert theirs == f"{key.hex()} {hex_of(value)}"
@@ -135,7 +137,7 @@ def random_update(random: Random) -> Update:
 
 
 def play(random: Random) -> list[tuple[str, str]]:
-    """Random requests to a shard of ours: the questions for Kafka's, and what ours did."""
+    """Send random requests to a shard of ours, and return the questions for Kafka's with our answers."""
     updates = random.choice((0, 1, 3, 10))
     world = ShareStateWorld(
         ShareCoordinatorConfig(
@@ -171,7 +173,7 @@ def ask(random: Random, world: ShareStateWorld) -> tuple[str, str]:
     known = world.shard.states.get(key)
     least = -1 if known is None else known.current.start_offset
     if isinstance(request, WriteState) and -1 != request.start_offset < least:
-        # Kafka's start offset goes back with a write that is late; ours does not (groupcoord D66).
+        # In Kafka a late write sets the start offset back; in Ottla it does not (groupcoord D66).
         request = replace(request, start_offset=least)
     before = len(world.rows)
     answer = world.ask(request)
@@ -218,7 +220,7 @@ def answer_words(answer: StateAnswer) -> str:
             numbers = f"{answer.error.value} {answer.state_epoch} {answer.start_offset}"
             return f"{numbers} {words(answer.batches)}"
         case StateSummary():
-            # An error leaves the fields of a message as they are by default.
+            # In an error response the other fields of a message keep their defaults.
             complete = answer.delivery_complete_count
             return (
                 f"{answer.error.value} {answer.state_epoch} {answer.leader_epoch} {answer.start_offset}"

@@ -21,7 +21,7 @@ def test_simple_is_kafkas_to_the_partition(ask_java: AskJava) -> None:
 
     judged = [dict(line.split(" ") for line in one.split("\n") if line) for one in answers(said)]
     assert len(judged) == len(groups)
-    assert sum("fails" in theirs for theirs in judged) < GROUPS // 4  # it runs out of members, ours goes on
+    assert sum("fails" in theirs for theirs in judged) < GROUPS // 4  # it runs out of members, ours continues
     for spec, theirs in zip(groups, judged, strict=True):
         assert "fails" in theirs or ours(spec) == {
             name: share for name, share in theirs.items() if share != "-"
@@ -29,9 +29,11 @@ def test_simple_is_kafkas_to_the_partition(ask_java: AskJava) -> None:
 
 
 def random_group(random: Random, *, is_homogeneous: bool) -> ShareGroupSpec:
-    """Members with targets of some earlier time; now and then with more members than any partition needs,
-    with members that are new, and with partitions that may not be assigned. A partition that was assigned may
-    be assigned still: only of groups without members are some taken back.
+    """Return members with targets of an earlier time.
+
+    Sometimes there are more members than any partition needs, new members, and partitions that may not be
+    assigned. An assigned partition stays assignable, since partitions are only withdrawn from groups without
+    members.
     """
     topics = {
         topic_id(number): random.randint(1, random.choice([4, 40])) for number in range(random.randint(1, 4))
@@ -54,7 +56,7 @@ def random_group(random: Random, *, is_homogeneous: bool) -> ShareGroupSpec:
         }
         members.append(ShareMemberSpec(name, tuple(subscribed), assigned))
     before = ShareGroupSpec(members, is_homogeneous, partitions)
-    if random.random() < 0.6:  # or a target that the assignor made when some of them were there
+    if random.random() < 0.6:  # or a target that the assignor made for some of them
         known = assign_simple(before._replace(members=members[: -(-len(members) // 2)]))
         members = [one._replace(assigned=known.get(one.member_id, {})) for one in members]
     return ShareGroupSpec(members, is_homogeneous, partitions)
@@ -95,7 +97,7 @@ def question(spec: ShareGroupSpec) -> str:
 
 
 def answers(said: str) -> list[str]:
-    """The answer to each group, which an empty line ends."""
+    """Return the answer for each group, which ends with an empty line."""
     found: list[str] = [""]
     for line in said.split("\n")[:-1]:
         if line:

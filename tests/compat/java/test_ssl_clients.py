@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 
 def pkcs8(key: bytes) -> bytes:
-    """A private key in the one notation that Java reads from a PEM."""
+    """Return a private key in the only notation that Java reads from a PEM file."""
     return load_pem_private_key(key, None).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 

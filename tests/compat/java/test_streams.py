@@ -1,5 +1,6 @@
-"""A Kafka Streams application with processing.guarantee=exactly_once_v2 that is killed, again and again: each
-record counts once, and each count is written once.
+"""A Kafka Streams application with processing.guarantee=exactly_once_v2 that is killed repeatedly.
+
+Each record counts once, and each count is written once.
 """
 
 import time
@@ -20,7 +21,7 @@ PATIENT_S = 120.0
 KEYS, KILLS, RECORDS_A_LIFE = 5, 2, 300
 
 
-def test_counts_are_exact_over_kills(servers: str, tmp_path: Path) -> None:
+def test_counts_are_exact_although_the_application_is_killed(servers: str, tmp_path: Path) -> None:
     if (reason := why_not()) is not None:
         pytest.skip(reason)
     source, counts = new_topic(servers, 2), new_topic(servers)
@@ -29,7 +30,7 @@ def test_counts_are_exact_over_kills(servers: str, tmp_path: Path) -> None:
         *java_program("CountingStream"),
         *(servers, application, source, counts),
         *(str(tmp_path / "state"), "commit.interval.ms=100", "auto.offset.reset=earliest"),
-        # Who comes back takes its own place: no session has to end first.
+        # A member that comes back takes its own place: no session has to end first.
         "consumer.group.instance.id=the-only-one",
     ]
     random, producer = (

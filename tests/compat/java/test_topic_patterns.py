@@ -1,4 +1,4 @@
-"""Java as judge of `subscribePattern`: java.util.regex finds patterns in the names in which we find them."""
+"""Java as judge of `subscribePattern`: java.util.regex finds patterns in the same names as we do."""
 
 import re
 from random import Random
@@ -67,7 +67,7 @@ def test_java_finds_patterns_in_the_same_names(ask_java: AskJava) -> None:
         (pattern, mine, judgement)
         for pattern, mine, judgement in zip(patterns, ours, judged, strict=True)
         if mine not in (judgement, "refused")
-        # Java takes no look-behind that repeats without end, even if that can match nothing.
+        # Java rejects a look-behind with an unbounded repetition, even if the repeated part is empty.
         and not (judgement == "refused" and ("(?<!" in pattern or "(?<=" in pattern))
     ]
     assert not wrong, f"{len(wrong)} of {len(patterns)}: {wrong[:5]}"
@@ -78,7 +78,7 @@ def test_java_finds_patterns_in_the_same_names(ask_java: AskJava) -> None:
         if is_taken and mine == "refused"
     ]
     assert sum(taken) > len(patterns) / 2
-    # Python has no look-behinds of several lengths, and what Java makes of && beside & is nobody's wish.
+    # Python has no look-behinds of variable length, and Java's reading of && beside & is not worth copying.
     refused = [one for one in refused if "(?<!" not in one and "(?<=" not in one and "&&&" not in one]
     assert len(refused) < sum(taken) / 20, refused[:20]
 

@@ -1,4 +1,4 @@
-"""Java as judge of expressions that subscribe to topics: re2j takes and matches what we take and match."""
+"""Java as judge of topic expressions in subscriptions: re2j accepts the same ones, with the same matches."""
 
 import struct
 from random import Random
@@ -20,8 +20,8 @@ ATOM_LINES = r"""
 \. \d \D \w \W \s \pL \PL \p{Lu} \P{^Ll} \p{Greek} \p{Latin} \p{Common} \pN \x41 \x{62} \101 \Qa.b\E \Q* \b \B
 \A \z ^ $ . [ab] [^ab] [a-c] [^a-z] [a-c0-9_-] []a] [[:alpha:]] [[:^digit:]_] [\d.] [^\w] [K] [^K] K ſ ä [à-ÿ]
 """
-# Not a brace alone: re2j takes one before a repetition for a repetition itself.
-ODD_ATOMS = ["}", "]", "{,2}", "x{01}", ")", "[", "\\", "?"]  # errors for the most part
+# No "{" alone: before a repetition, re2j takes it for the start of another one.
+ODD_ATOMS = ["}", "]", "{,2}", "x{01}", ")", "[", "\\", "?"]  # mostly errors
 ATOMS = [*LETTERS, *ATOM_LINES.replace("K", "\u212a").split()]
 SUFFIXES = ["", "", "", "", "*", "+", "?", "*?", "+?", "??", "{2}", "{1,3}", "{0,1}", "{2,}"]
 ODD_SUFFIXES = ["{3,1}", "**", "{2}{2}"]
@@ -48,7 +48,7 @@ def test_re2j_takes_the_same_patterns_and_they_match_the_same_names(ask_java: As
     names = ["", "a", "ab.c", "k", "K", "S", "x{01}"]
     names += ["".join(random.choices("aabbckKsSzZ019._-", k=random.randint(1, 8))) for _ in range(NAMES)]
     patterns = [*ACCEPTED, *REFUSED] + [random_pattern(random, depth=2) for _ in range(PATTERNS)]
-    # RE2 looks for two groups of one name only where it remembers groups.
+    # RE2 rejects two groups of one name only if it captures groups.
     patterns = [one for one in patterns if all(one.count(name) < 2 for name in ("<n>", "<m>"))]
 
     judged = judgements(ask_java, names, patterns)

@@ -1,5 +1,7 @@
-"""Java as judge of decisions about transactional ids: every request in every state, with every pair that
-means something, at every epoch that matters. The judge is Apache Kafka's own TransactionCoordinator."""
+"""Java as judge of decisions about transactional ids: Apache Kafka's own TransactionCoordinator decides too.
+
+Every request is made in every state, with every meaningful pair, at every epoch that matters.
+"""
 
 from collections.abc import Iterator
 from itertools import product
@@ -15,9 +17,7 @@ from tests.compat.java.test_transaction_log import listed, words
 from tests.unit.groupcoord.transactions.states import IN_LOG, OTHER_ID, PREVIOUS_ID, PRODUCER_ID, S, at
 from tests.unit.groupcoord.transactions.transaction_world import P0, P1, TransactionWorld
 
-NOW_MS = (
-    1_700_000_070_000  # the judge's: a transaction of the table began 70 seconds ago, of 60 that it may take
-)
+NOW_MS = 1_700_000_070_000  # the judge's: transactions began 70 seconds ago, with a timeout of 60 seconds
 EPOCHS = (0, 5, 32_765, 32_766, 32_767)
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -71,7 +71,8 @@ def cases() -> Iterator[Case]:
         for pair in sorted(pairs):
             for verb in ("verify", "verify another"):
                 yield Case(2, before, verb, pair)
-            for version in (CLIENT_V1, CLIENT_V2) if epoch < 32_767 else (CLIENT_V1,):  # nobody has it
+            # No client of version 2 gets the epoch 32767.
+            for version in (CLIENT_V1, CLIENT_V2) if epoch < 32_767 else (CLIENT_V1,):
                 yield Case(2, before, "add", pair, version=version)
                 yield Case(2, before, "add again", pair, version=version)
                 for committed in (True, False):
@@ -91,7 +92,7 @@ def test_java_decides_the_same(ask_java: AskJava) -> None:
         reason = why_different(case, ours, theirs)
         assert reason, f"{case}\n ours   {ours}\n theirs {theirs}"
         different[reason] = different.get(reason, 0) + 1
-    # Each decision in groupcoord/DESIGN.md that differs from Kafka still does, until Kafka is mended.
+    # Each of these decisions in groupcoord/DESIGN.md still differs from Kafka, or Kafka has been fixed.
     assert different.keys() == {
         "D39",
         "D40: commit",
@@ -103,7 +104,7 @@ def test_java_decides_the_same(ask_java: AskJava) -> None:
 
 
 def why_different(case: Case, ours: str, theirs: str) -> str | None:
-    """The decision in groupcoord/DESIGN.md that says why ours is another one."""
+    """Return the decision in groupcoord/DESIGN.md that explains the difference, or None."""
     our_error, their_error = ours.split()[0], theirs.split()[0]
     if case.verb == "init" and case.before.state is S.ONGOING:
         is_late = case.pair is not None and case.pair != case.before.pair
@@ -139,7 +140,7 @@ def decide(case: Case) -> str:
             assert case.pair is not None
             seen = world.end(case.pair, committed=case.committed, version=case.version)
             if case.version == CLIENT_V1 and isinstance(seen, ProducerPair):
-                seen = ErrorCode.NONE  # which has no place for a pair
+                seen = ErrorCode.NONE  # its response has no fields for a pair
         case _:
             assert case.pair is not None
             partition = P0 if case.verb in ("add again", "verify") else P1

@@ -1,5 +1,7 @@
-"""Java as judge of transactional ids: records of `__transaction_state` and the moves of a transaction, each
-beside Apache Kafka's own class."""
+"""Java as judge of transactional ids: records of `__transaction_state` and the moves of a transaction.
+
+Both are compared with Apache Kafka's own classes.
+"""
 
 from collections.abc import Callable
 from itertools import product
@@ -39,7 +41,7 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 
 def test_java_agrees_about_every_record_and_every_move(ask_java: AskJava) -> None:
-    """One start of Java for both: it costs more than all questions."""
+    """One JVM answers all questions: its start takes longer than all of them."""
     records = [(state, level) for state in states() for level in (0, 1, 2)]
     ours = [(encode_key(state.transactional_id), encode_value(state, level)) for state, level in records]
     moves = list(all_moves())
@@ -58,7 +60,7 @@ def test_java_agrees_about_every_record_and_every_move(ask_java: AskJava) -> Non
     )
     for (state, level), (key, value), theirs in zip(records, ours, written, strict=True):
         assert not theirs.startswith("!"), (theirs, state, level)
-        # Partitions come in the order of a hash map, so their bytes are compared where there is one of them.
+        # Partitions have the order of a hash map, so the bytes are only compared if there is a single one.
         their_key, their_value = (bytes.fromhex(word) for word in theirs.split())
         assert their_key == key and decode_key(key) == state.transactional_id
         assert len(their_value) == len(value)
@@ -73,7 +75,7 @@ def test_java_agrees_about_every_record_and_every_move(ask_java: AskJava) -> Non
 
 
 def states() -> list[Transaction]:
-    """Every state that a log can hold, each with no tag, one of them, and all."""
+    """Return every state that a log can hold, with no tag, with one of them, and with all."""
     found = []
     for state, (previous, following), version in product(
         IN_LOG, [(-1, -1), (5, -1), (-1, 6), (5, 6)], (CLIENT_V1, 1, CLIENT_V2)
@@ -98,7 +100,7 @@ def states() -> list[Transaction]:
 
 
 def all_moves() -> list[tuple[Transaction, str, Callable[[], Transaction]]]:
-    """Every move from every state that allows it, at the epochs where something happens."""
+    """Return every move from every state that allows it, at the epochs where something happens."""
     found: list[tuple[Transaction, str, Callable[[], Transaction]]] = []
     for state, epoch, last_epoch in product(IN_LOG, (0, 5, 32_765, 32_766, 32_767), (-1, 4)):
         t = Transaction(
@@ -162,9 +164,9 @@ def moves_before_the_end(t: Transaction) -> list[tuple[Transaction, str, Callabl
             found.append((t, f"fence {version} {next_id} {NOW_MS}", fence))
         for committed in (True, False):
             if committed and t.producer_epoch == 32_767:
-                continue  # Kafka's epoch would be -32768; nobody has 32767 and commits
+                continue  # Kafka's epoch would be -32768; no producer with 32767 commits
             if (committed or version == CLIENT_V1) and not is_ongoing:
-                continue  # only version 2 aborts what has not begun
+                continue  # only version 2 aborts a transaction that has not begun
             verb = f"end {'PrepareCommit' if committed else 'PrepareAbort'} {version} {next_id} {NOW_MS}"
             end = lambda c=committed, v=version, n=next_id: prepared(  # noqa: E731
                 t, committed=c, client_version=v, next_id=n, now_ms=NOW_MS
@@ -174,8 +176,10 @@ def moves_before_the_end(t: Transaction) -> list[tuple[Transaction, str, Callabl
 
 
 def as_read(t: Transaction, level: int) -> Transaction:
-    """What is left of a state in a log: no tags in version 0; Kafka refuses a client's version there,
-    so an id stops being served when the level is lowered; ours leaves it out.
+    """Return the part of a state that is in its record.
+
+    Version 0 has no tags. Kafka refuses to write a client's version there, so it stops serving an id when the
+    level is lowered; Ottla leaves the client's version out.
     """
     kept = {name: getattr(t, name) for name in t.__dataclass_fields__}
     if level < 1:

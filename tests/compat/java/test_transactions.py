@@ -1,5 +1,7 @@
-"""Java's transactional producers of two generations, which speak the two protocols of transactions (KIP-890):
-3.9.2 the old one, 4.3.1 that in which each end moves the epoch. And kafka-transactions, all that it can do.
+"""Java's transactional producers in two versions, which use the two protocols of transactions (KIP-890).
+
+3.9.2 uses the old protocol, and 4.3.1 the one in which each end bumps the epoch. kafka-transactions is tested
+with all of its commands.
 """
 
 import re
@@ -20,13 +22,14 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 OLD, NEW = "3.9.2", "4.3.1"
 CLIENTS = {OLD: OLDER_CLIENTS, NEW: KAFKA}
 PATIENT_S = 60.0
-# What a producer throws that has a successor, or whose time was over: by protocol, and by what it did then.
+# Exceptions of a producer that has a successor or whose transaction timed out; the protocol and its last
+# request decide which.
 FENCED = {"ProducerFencedException", "InvalidProducerEpochException"}
 
 
 @pytest.fixture(scope="module")
 def start(servers: str) -> Iterator[Callable[[str], Transactions]]:
-    """`start(version)` is the one JVM with the clients of that version."""
+    """Give a function that returns the one JVM with the clients of a version."""
     started: dict[str, Transactions] = {}
 
     def jvm(version: str) -> Transactions:
@@ -48,7 +51,7 @@ def java(request: pytest.FixtureRequest, start: Callable[[str], Transactions]) -
 
 @pytest.fixture
 def moves_epoch(request: pytest.FixtureRequest, java: Transactions) -> bool:
-    """Whether the client speaks the new protocol."""
+    """Return True if the client uses the new protocol."""
     return bool(request.node.callspec.params["java"] == NEW)
 
 
@@ -67,7 +70,10 @@ def name(what: str) -> str:
 
 
 def transactions(shell: Shell, *arguments: str) -> list[dict[str, str]]:
-    """What kafka-transactions prints: heads, then rows. No cell has a space, and the last may be empty."""
+    """Return the rows that kafka-transactions prints, by its headings.
+
+    No cell has a space, and the last one may be empty.
+    """
     printed = shell.ok("kafka-transactions", *arguments)
     lines = [line.split() for line in printed.splitlines()]
     first = next(number for number, words in enumerate(lines) if "ProducerId" in words)
@@ -81,7 +87,10 @@ def begin(java: Transactions, producer: str, transactional_id: str, *config: str
 
 
 def is_read(java: Transactions, topic: str, *values: str) -> bool:
-    """Whether this is all that is committed. Markers are written after a producer is told of the end."""
+    """Return True if exactly these values are committed.
+
+    Markers are written after the producer has its response.
+    """
     found = eventually(
         lambda: java("read", topic, "true"), lambda read: sorted(read) == sorted(values), PATIENT_S
     )
@@ -94,7 +103,7 @@ def thrown(call: Callable[[], object]) -> str:
     return error.value.name
 
 
-def test_what_is_committed_is_read_and_what_is_aborted_is_not(
+def test_committed_records_are_read_and_aborted_ones_are_not(
     java: Transactions, moves_epoch: bool, topic: str, shell: Shell
 ) -> None:
     anna, my_id = name("anna"), name("id")
@@ -113,7 +122,7 @@ def test_what_is_committed_is_read_and_what_is_aborted_is_not(
     both = [f"{topic}-1:{one}-{part}" for one in committed for part in "ab"]
     assert is_read(java, topic, *(f"{topic}-0:{one}" for one in committed), *both)
     assert len(java("read", topic, "false")) == 16
-    # Each end moved the epoch, of the new protocol alone.
+    # Each end has bumped the epoch, in the new protocol alone.
     assert int(described["ProducerEpoch"]) == (5 if moves_epoch else 0)
     assert (described["TransactionState"], described["TopicPartitions"]) == ("Ongoing", f"{topic}-1")
     java("abort", anna)
@@ -135,7 +144,7 @@ def test_a_producer_that_has_a_successor_is_fenced(java: Transactions, topic: st
     java("close", berta)
 
 
-def test_a_transaction_is_over_when_its_time_is(java: Transactions, topic: str) -> None:
+def test_a_transaction_is_aborted_after_its_timeout(java: Transactions, topic: str) -> None:
     anna = name("anna")
     begin(java, anna, name("id"), "transaction.timeout.ms=500")
     java("send", anna, f"{topic}-0", "too-late")
@@ -181,7 +190,7 @@ def test_offsets_move_with_the_transaction(
     assert eventually(committed, lambda found: found == ["2"], PATIENT_S) == ["2"]
     assert is_read(java, copies, f"{copies}-0:A", f"{copies}-0:B")
 
-    # Who is not of the group any more moves nothing.
+    # A consumer that has left the group commits nothing.
     java("poll", reader, "2")
     later = name("later")
     java("consumer", later, group, topic, f"group.protocol={protocol}")
@@ -211,7 +220,7 @@ def test_kafka_transactions_by_every_command(
 
     assert [one["TransactionState"] for one in listed] == ["Ongoing"]
     assert matching == listed and matching[0]["Coordinator"] == described["CoordinatorId"]
-    # What has not begun counts as old.
+    # An id without an open transaction passes the filter too.
     old = transactions(shell, "list", "--duration-filter", "3600000")
     assert "Ongoing" not in [one["TransactionState"] for one in old]
     assert (described["TransactionTimeoutMs"], described["TopicPartitions"]) == ("60000", f"{topic}-0")
@@ -225,7 +234,9 @@ def test_kafka_transactions_by_every_command(
     java("close", anna)
 
 
-def test_kafka_transactions_finds_and_aborts_what_hangs(servers: str, topic: str, shell: Shell) -> None:
+def test_kafka_transactions_finds_and_aborts_hanging_transactions(
+    servers: str, topic: str, shell: Shell
+) -> None:
     with WireClient(leader_of(servers, topic)) as wire:
         leave_hanging(wire, topic, 2**41, 3)
     search = ("find-hanging", "--topic", topic, "--max-transaction-timeout")
@@ -234,7 +245,7 @@ def test_kafka_transactions_finds_and_aborts_what_hangs(servers: str, topic: str
     found = eventually(lambda: transactions(shell, *search, "0"), bool, PATIENT_S)
 
     assert [(one["ProducerId"], one["StartOffset"]) for one in found] == [(str(2**41), "0")]
-    # Every replica knows of it.
+    # Every replica has it.
     brokers = re.findall(r"\(id: (\d+) ", shell.run("kafka-broker-api-versions").text)
     assert brokers
     for broker in brokers:

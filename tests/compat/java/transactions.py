@@ -8,7 +8,7 @@ from tests.compat.java.java_programs import java_program
 
 
 class JavaError(Exception):
-    """What the client threw, by the name of its class."""
+    """An exception of the client, with the name of its class."""
 
     def __init__(self, name: str, words: str) -> None:
         super().__init__(f"{name}: {words}")
@@ -16,7 +16,7 @@ class JavaError(Exception):
 
 
 class Transactions:
-    """`client("send", "anna", "orders-0", "v1", "v2")`, as Transactions.java has it."""
+    """The JVM: `client("send", "anna", "orders-0", "v1", "v2")` makes a call of Transactions.java."""
 
     def __init__(self, bootstrap: str, artifacts: tuple[str, ...] = KAFKA) -> None:
         self.process = subprocess.Popen(
@@ -28,7 +28,10 @@ class Transactions:
         )
 
     def __call__(self, *words: str) -> list[str]:
-        """The values that it read; JavaError for what it threw."""
+        """Make a call, and return the values that it read.
+
+        Raises JavaError for an exception of the client.
+        """
         assert self.process.stdin is not None and self.process.stdout is not None
         print(*words, file=self.process.stdin, flush=True)
         line = self.process.stdout.readline()
@@ -40,7 +43,7 @@ class Transactions:
         return values
 
     def close(self) -> None:
-        """Ends it as SIGKILL would."""
+        """End the JVM as SIGKILL would."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.close()
         self.process.wait(30)

@@ -1,8 +1,8 @@
-"""kio as judge: what our encoders write, kio reads, writes again, and the bytes are the same.
+"""kio as judge: it decodes what our encoders write, and encodes it again to the same bytes.
 
-kio has a class for every version of every message, generated from Apache Kafka's definitions by other
-people. It follows 4.3, so what 4.4 brought is missing; and it turns some numbers into richer types, which
-not every number fits.
+kio has a class for each version of each message, which other people generated from Apache Kafka's
+definitions. It follows 4.3, so it lacks what 4.4 added; and it turns some numbers into richer types, which
+cannot hold every number.
 """
 
 import importlib
@@ -32,7 +32,7 @@ UNKNOWN_TO_KIO = {
     ApiKey.UNREGISTER_CONTROLLER: 0,
 }
 ERROR_CODES = (0, 1, 3, 6, 42, 100)
-MAX_MS = 2**41  # kio makes a datetime or a timedelta of it; this one is in the year 2039
+MAX_MS = 2**41  # kio makes a datetime or a timedelta of it; this is in the year 2039
 FIRST_OWN_TAG = 10_000
 
 
@@ -70,9 +70,9 @@ def kio_class(api: ApiKey, version: int, direction: str) -> Any:
 
 
 def tamed(message: Any, random: Random) -> Any:
-    """The message with numbers that kio's error codes, times and durations can hold, and no tag of our own.
+    """Return the message with error codes, times and durations that kio can hold, without our own tags.
 
-    Unlike Kafka's clients kio refuses tags that it does not know.
+    Unlike Kafka's clients, kio rejects tags that it does not know.
     """
     changes: dict[str, object] = {}
     for field in schema_of(type(message)).fields:

@@ -1,4 +1,4 @@
-"""Each request of a classic group in each state, over the wire: Ottla and Kafka answer by one table."""
+"""Each request of a classic group in each state, over the wire: Ottla and Kafka answer as one table says."""
 
 import select
 from collections.abc import Callable, Iterator
@@ -10,21 +10,25 @@ from ottla.logstore.words.errors import ErrorCode
 from tests.compat.wire_client import WireClient, eventually, only
 from tests.unit.groupcoord.classic.classic_table import READS, REQUESTS, STATES, Joined, expected, found
 
-# How long nothing must come for "waits". What was not answered in the shorter time on a busy machine is asked
-# again with the longer one before it counts.
+# The times without a response that count as "waits". A response may be late on a busy machine, so a case that
+# fails with the shorter time is repeated with the longer one.
 PATIENCE_S = (0.2, 5.0)
 JOIN_DIRECT_VERSION, JOIN_VERSION, SYNC_VERSION = 3, 7, 5
 
 
 class WireDriver:
-    """The table's requests to a group of its own; each join and sync has a connection, for it may wait."""
+    """A driver that sends the table's requests to a group of its own.
+
+    Each join and sync has a connection, since it may wait.
+    """
 
     def __init__(self, connect: Callable[..., WireClient], patience_s: float) -> None:
         self._connect, self._patience_s = connect, patience_s
         self._group = f"table-{uuid4().hex[:10]}"
         self._client = connect()
         self._waiting: list[tuple[WireClient, str, int, int]] = []
-        # A server that has just made its internal topic leads the group's partition a little later.
+        # A server that has just created its internal topic becomes leader of the group's partition a little
+        # later.
         assert eventually(lambda: self.commit("", -1), lambda error: error == "NONE") == "NONE"
         assert self.delete_group() == "NONE"
 
@@ -138,7 +142,7 @@ class WireDriver:
 
 @pytest.fixture(scope="module")
 def topics(bootstrap: str) -> Iterator[None]:
-    """The two topics that the table's members speak of, and a coordinator for groups."""
+    """Create the two topics that the table's members name, and wait for a coordinator of groups."""
     names = ("read", "other")
     with WireClient(bootstrap) as client:
         wanted = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in names]

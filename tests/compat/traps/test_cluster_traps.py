@@ -1,7 +1,7 @@
 """Traps 11, 17, 18, 20, 28, 30, 37, 38 and 42 where they take several brokers.
 
-`OTTLA_TEST_BOOTSTRAP` with the addresses of a cluster, separated by commas, asks that one. Apache Kafka 4.3.1
-passes them, but for the one that kills a broker.
+`OTTLA_TEST_BOOTSTRAP` with the addresses of a cluster, separated by commas, runs the tests there. Apache
+Kafka 4.3.1 passes them, except for the one that kills a broker.
 """
 
 import os
@@ -27,11 +27,11 @@ Brokers = dict[int, WireClient]
 
 @pytest.fixture(scope="module")
 def brokers(servers: str) -> Iterator[Brokers]:
-    """A connection to each of three brokers, by id."""
+    """Connect to each of three brokers, and give the connections by broker id."""
     with WireClient(servers.split(",")[0]) as client:
         found = eventually(lambda: client.call("metadata", 12, topics=[]).brokers, lambda one: len(one) >= 3)
     if len(found) < 3:
-        pytest.skip("it takes three brokers")
+        pytest.skip("the test needs three brokers")
     clients = {one.node_id: WireClient(f"{one.host}:{one.port}") for one in found}
     yield clients
     for one in clients.values():
@@ -39,7 +39,7 @@ def brokers(servers: str) -> Iterator[Brokers]:
 
 
 class Placed:
-    """A topic of one partition: `leader` and `follower` are its replicas, `other` has none of it."""
+    """A topic of one partition: `leader` and `follower` are its replicas, `other` has none."""
 
     def __init__(self, brokers: Brokers, **configs: str) -> None:
         self.brokers = brokers
@@ -77,16 +77,16 @@ class Placed:
         return only(only(at.call("list_offsets", 7, replica_id=-1, topics=topics).topics).partitions)
 
     def produce(self, at: WireClient, version: int = 10, timeout_ms: int = LONG_MS, **header: int) -> Any:
-        """The whole answer."""
+        """Produce one record with acks=all, and return the whole response."""
         return at.call("produce", version, **self.records(timeout_ms, **header))
 
     def records(self, timeout_ms: int = LONG_MS, **header: int) -> dict[str, Any]:
-        """A request for acks=all with one record."""
+        """Return the fields of a Produce request for acks=all with one record."""
         data = [{"name": self.name, "partition_data": [{"index": 0, "records": batch(**header)}]}]
         return {"acks": -1, "timeout_ms": timeout_ms, "topic_data": data}
 
     def fetch(self, at: WireClient, version: int, offset: int, epoch: int = -1) -> Any:
-        """The one partition of the answer; by name, so up to version 12."""
+        """Return the only partition of a Fetch response; topics are named, so the version is 12 at most."""
         return only(only(self.fetch_answer(at, version, offset, epoch=epoch).responses).partitions)
 
     def fetch_answer(self, at: WireClient, version: int, offset: int, epoch: int = -1) -> Any:
@@ -111,7 +111,7 @@ class Placed:
         return found.error_code, found.leader_epoch, found.end_offset
 
     def swap(self) -> None:
-        """Leader and follower change their places."""
+        """Make the follower the leader, and the leader a follower."""
         self.former_epoch = self.leader_epoch
         replicas = [{"partition_index": 0, "replicas": [self.follower_id, self.leader_id]}]
         moved = self.leader.call(
@@ -146,7 +146,7 @@ def partition_of(answer: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def placed(brokers: Brokers) -> Placed:
-    """With one record. Who changes its leader makes its own."""
+    """Create a topic with one record. A test that changes the leader creates its own."""
     made = Placed(brokers)
     assert partition_of(made.produce(made.leader)).error_code == NONE
     return made
@@ -154,7 +154,7 @@ def placed(brokers: Brokers) -> Placed:
 
 @pytest.fixture(scope="module")
 def moved(brokers: Brokers) -> Placed:
-    """With two records of `PRODUCER` from before its leader changed, and one from after that."""
+    """Create a topic with two records of `PRODUCER` before a change of the leader, and one after it."""
     made = Placed(brokers)
     for sequence in range(3):
         if sequence == 2:
@@ -200,7 +200,7 @@ def test_trap_18_a_new_leader_has_an_epoch_and_each_offset_its_own(moved: Placed
     assert (of_the_highest_time.offset, of_the_highest_time.leader_epoch) == (2, new)
 
 
-def test_trap_18_only_the_leader_tells_the_ends_of_epochs(moved: Placed) -> None:
+def test_trap_18_only_the_leader_returns_the_ends_of_epochs(moved: Placed) -> None:
     old, new, leader = moved.former_epoch, moved.leader_epoch, moved.leader
 
     assert moved.end_of_epoch(leader, old) == (NONE, old, 2)
@@ -217,7 +217,7 @@ def test_trap_30_a_new_leader_knows_the_last_batches_of_a_producer(moved: Placed
     assert gap.error_code == OUT_OF_ORDER
 
 
-def test_trap_20_who_does_not_lead_says_so_at_once_and_names_the_leader(placed: Placed) -> None:
+def test_trap_20_a_broker_that_does_not_lead_says_so_at_once_and_names_the_leader(placed: Placed) -> None:
     leader = (placed.leader_id, placed.leader_epoch)
     began = time.monotonic()
     produces = [placed.produce(at, version) for at in (placed.follower, placed.other) for version in (10, 12)]
@@ -236,7 +236,7 @@ def test_trap_20_who_does_not_lead_says_so_at_once_and_names_the_leader(placed: 
         assert (told.leader_id, told.leader_epoch) == leader
 
 
-def test_trap_37_a_leader_that_is_named_has_the_endpoint_that_metadata_tell(placed: Placed) -> None:
+def test_trap_37_a_named_leader_has_its_endpoint_in_metadata(placed: Placed) -> None:
     known = {
         one.node_id: (one.host, one.port) for one in placed.other.call("metadata", 12, topics=[]).brokers
     }
@@ -265,7 +265,7 @@ def test_trap_28_every_broker_gives_ids_to_producers_without_a_name(brokers: Bro
 
 
 def test_trap_38_version_1_of_offset_fetch_has_its_error_in_every_partition(brokers: Brokers) -> None:
-    """KAFKA-19246. Version 2 brought a field for the whole answer."""
+    """KAFKA-19246: version 2 added an error code for the whole response."""
     group = f"trap-38-{uuid4().hex[:8]}"
     first = next(iter(brokers.values()))
     coordinator = eventually(
@@ -281,11 +281,11 @@ def test_trap_38_version_1_of_offset_fetch_has_its_error_in_every_partition(brok
     assert whole.error_code == NOT_COORDINATOR
 
 
-def test_trap_42_acks_all_times_out_and_is_refused_before_and_after_the_append(
+def test_trap_42_acks_all_times_out_and_is_rejected_before_and_after_the_append(
     brokers: Brokers, request: pytest.FixtureRequest
 ) -> None:
     if os.environ.get("OTTLA_TEST_BOOTSTRAP"):
-        pytest.skip("it takes brokers that may be killed")
+        pytest.skip("the test needs brokers that it may kill")
     three_nodes: Cluster = request.getfixturevalue("three_nodes")
     two = Placed(brokers, min_insync_replicas="2")
     leader, lost = two.leader, two.follower_id
@@ -294,7 +294,7 @@ def test_trap_42_acks_all_times_out_and_is_refused_before_and_after_the_append(
         return int(partition_of(two.produce(leader, timeout_ms=timeout_ms)).error_code)
 
     assert eventually(lambda: answer(LONG_MS), lambda code: code == NONE) == NONE
-    # A follower that stands still stays in the ISR for seconds yet, and has not got what is appended now.
+    # A stopped follower stays in the ISR for some seconds, and does not get the records appended now.
     three_nodes.signal(lost, signal.SIGSTOP)
     try:
         timed_out = answer(100)
@@ -312,7 +312,7 @@ def test_trap_42_acks_all_times_out_and_is_refused_before_and_after_the_append(
         brokers[lost] = WireClient(three_nodes.nodes[lost].bootstrap)
 
     assert (timed_out, after, before) == (TIMED_OUT, NOT_ENOUGH_AFTER_APPEND, NOT_ENOUGH)
-    # What was appended is committed when the follower is back. What was refused before that is not there.
+    # The appended records are committed when the follower is back; the rejected ones are not in the log.
     end = eventually(lambda: two.list_offset(leader, -1).offset, lambda offset: offset >= 3)
     assert end == 3
     assert eventually(lambda: answer(LONG_MS), lambda code: code == NONE) == NONE

@@ -107,7 +107,7 @@ def test_trap_04_version_5_with_another_cluster_id_asks_to_bootstrap_again(
         pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500), id="tls"),
     ],
 )
-def test_trap_05_what_cannot_be_parsed_closes_the_connection_and_only_that(
+def test_trap_05_a_request_that_cannot_be_parsed_closes_its_connection_only(
     connect: Connect, data: bytes
 ) -> None:
     other, bad = connect(), connect()
@@ -179,7 +179,7 @@ def test_trap_08_the_client_id_may_be_null_and_is_never_compact(
     connect: Connect, client_id: str | None
 ) -> None:
     odd = connect(client_id=None)
-    body = b"\0\0\0\0"  # no topics as version 1's count
+    body = b"\0\0\0\0"  # an empty array of topics in version 1
     name = (
         b"\xff\xff" if client_id is None else struct.pack(">h", len(client_id.encode())) + client_id.encode()
     )
@@ -245,7 +245,7 @@ def test_trap_37_every_api_names_the_endpoint_that_the_client_reached(
 
 
 def test_trap_40_compressed_bytes_pass_through_untouched(client: WireClient, topic: str) -> None:
-    # A raw snappy block as librdkafka and franz-go send it: literal of one record.
+    # A raw snappy block as librdkafka and franz-go send it: one literal with one record.
     inside = record(0, b"value")
     block = bytes([len(inside), (len(inside) - 1) << 2]) + inside
     sent = batch(attributes=SNAPPY, records=block)

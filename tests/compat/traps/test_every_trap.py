@@ -1,7 +1,7 @@
-"""The list of the traps in the map of the wire protocol, held against the tests that are named after them.
+"""The list of the traps in the map of the wire protocol, compared with the tests that are named after them.
 
-Names alone would prove little: every such test asserts something, and every error code that a trap speaks of
-stands in an assertion of a test with its number.
+Names alone would prove little, so each of these tests must assert something, and each error code in the text
+of a trap must be in an assertion of a test with its number.
 """
 
 import ast
@@ -14,10 +14,10 @@ from typing import Final
 from ottla.logstore.words.errors import ErrorCode
 
 TRAPS: Final = range(1, 43)
-# Numbers whose API is not served, with the reason. A number leaves this list when its API arrives.
+# Numbers whose API is not served, with the reason. A number leaves this list when its API is served.
 NOT_SERVED: Final[dict[int, str]] = {}
 
-# The error codes in the words of each trap that has any.
+# The error codes in the text of each trap that names any.
 CODES: Final[dict[int, set[int]]] = {
     3: {35},
     4: {42, 129},
@@ -48,7 +48,7 @@ CODES: Final[dict[int, set[int]]] = {
 
 
 def trap_tests() -> Iterator[tuple[int, ast.FunctionDef, dict[str, int]]]:
-    """The number of a trap, a test that is named after it, and the integers that its module names."""
+    """Yield the number of each trap with each test of it, and the integers that the module names."""
     for path in sorted(Path(__file__).parents[2].rglob("test_*.py")):
         text = path.read_text()
         if "def test_trap_" not in text:
@@ -61,7 +61,7 @@ def trap_tests() -> Iterator[tuple[int, ast.FunctionDef, dict[str, int]]]:
 
 
 def named_integers(module: ast.Module) -> dict[str, int]:
-    """`A, B = 1, 2` and `C = 3` at the top of a module."""
+    """Return the integers that a module names at its top, as in `A, B = 1, 2` and `C = 3`."""
     found: dict[str, int] = {}
     for node in module.body:
         if not isinstance(node, ast.Assign):
@@ -75,7 +75,7 @@ def named_integers(module: ast.Module) -> dict[str, int]:
 
 
 def asserted_integers(test: ast.FunctionDef, named: dict[str, int]) -> Iterator[int]:
-    """Those in assertions and in the cases of `parametrize`, by number, by name or as an ErrorCode."""
+    """Yield the integers in assertions and in the cases of `parametrize`: numbers, names or ErrorCodes."""
     asserted = [node for node in ast.walk(test) if isinstance(node, ast.Assert)]
     for node in (one for part in [*asserted, *test.decorator_list] for one in ast.walk(part)):
         match node:
@@ -91,7 +91,7 @@ def test_every_trap_has_a_test_or_a_reason() -> None:
     named = {number for number, *_ in trap_tests()}
 
     assert named | NOT_SERVED.keys() == set(TRAPS)
-    assert not named & NOT_SERVED.keys(), "tested, so the reason is gone"
+    assert not named & NOT_SERVED.keys(), "the trap has a test, so it needs no reason"
 
 
 def test_every_test_of_a_trap_asserts_something() -> None:
@@ -104,7 +104,7 @@ def test_every_test_of_a_trap_asserts_something() -> None:
     assert silent == []
 
 
-def test_every_error_code_that_a_trap_speaks_of_is_asserted() -> None:
+def test_every_error_code_in_the_text_of_a_trap_is_asserted() -> None:
     asserted: dict[int, set[int]] = defaultdict(set)
     for number, test, named in trap_tests():
         asserted[number].update(asserted_integers(test, named))

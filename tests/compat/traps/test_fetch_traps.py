@@ -1,4 +1,4 @@
-"""Traps 13 to 19 and 38, with ListOffsets and OffsetForLeaderEpoch: what a consumer reads."""
+"""Traps 13 to 19 and 38, with ListOffsets and OffsetForLeaderEpoch: the requests of a consumer."""
 
 import time
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def partition_of(offset: int = 0, partition: int = 0, **fields: Any) -> dict[str
 
 
 def fetch_all(client: WireClient, topic: str, partitions: list[dict[str, Any]], **fields: Any) -> Any:
-    """The whole answer to a version 11 request."""
+    """Return the whole response to a Fetch of version 11."""
     request = {
         "max_wait_ms": 0,
         "min_bytes": 0,
@@ -38,7 +38,7 @@ def fetch_all(client: WireClient, topic: str, partitions: list[dict[str, Any]], 
 
 
 def fetch(client: WireClient, topic: str, offset: int = 0, **fields: Any) -> Any:
-    """The one partition of the answer; `partition_max_bytes` and such belong to the partition."""
+    """Return the only partition of a Fetch response; some of the fields are those of the partition."""
     own = {
         name: fields.pop(name) for name in ("partition_max_bytes", "current_leader_epoch") if name in fields
     }
@@ -138,7 +138,7 @@ def test_trap_14_fetch_answers_only_errors_that_javas_client_knows(client: WireC
         assert not found.records
 
 
-def test_trap_15_sessions_remember_partitions_and_leave_out_what_did_not_change(
+def test_trap_15_sessions_remember_partitions_and_leave_out_unchanged_ones(
     client: WireClient, connect: Connect
 ) -> None:
     name = create_topic(client, partitions=3)
@@ -237,7 +237,7 @@ def test_trap_17_beyond_the_end_is_out_of_range_and_at_the_end_is_empty(
         assert (one.high_watermark, one.last_stable_offset, one.log_start_offset) == (-1, -1, -1)
 
 
-def test_trap_17_what_was_deleted_is_out_of_range(client: WireClient, topic: str) -> None:
+def test_trap_17_a_deleted_offset_is_out_of_range(client: WireClient, topic: str) -> None:
     append(client, topic, batch(), batch(), batch())
     wanted = {"name": topic, "partitions": [{"partition_index": 0, "offset": 2}]}
     deleted = only(client.call("delete_records", 2, topics=[wanted], timeout_ms=5000).topics)

@@ -1,4 +1,4 @@
-"""Traps 12 and 21 to 26: the classic group protocol as clients meet it."""
+"""Traps 12 and 21 to 26: the classic group protocol as clients see it."""
 
 import time
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def request(group: str, member_id: str = "", **fields: Any) -> dict[str, Any]:
 
 
 def join(client: WireClient, group: str, version: int = 7, **fields: Any) -> Any:
-    """Join with the two steps of version 4 and later; the answer to the last."""
+    """Join, with the second request that version 4 and later take, and return the last response."""
     first = client.call("join_group", version, **request(group, **fields))
     if first.error_code == 79:
         return client.call(
@@ -65,7 +65,7 @@ def sync(client: WireClient, group: str, joined: Any, **assignments: bytes) -> A
 
 
 def stable(client: WireClient, group: str) -> Any:
-    """One member, its assignment given: the answer to its join."""
+    """Let one member join and sync, and return the response to its join."""
     joined = join(client, group)
     assert joined.error_code == 0
     assert sync(client, group, joined, mine=b"mine").error_code == 0
@@ -95,7 +95,9 @@ def commit(
     return int(only(only(answer.topics).partitions).error_code)
 
 
-def test_trap_12_a_coordinator_that_is_not_ready_is_14_15_or_16_and_soon_is(client: WireClient) -> None:
+def test_trap_12_a_coordinator_that_is_not_ready_answers_14_15_or_16_and_is_ready_soon(
+    client: WireClient,
+) -> None:
     name = f"group-{uuid4().hex[:8]}"
     seen: list[int] = []
 
@@ -110,7 +112,7 @@ def test_trap_12_a_coordinator_that_is_not_ready_is_14_15_or_16_and_soon_is(clie
     assert (found.error_code, found.key) == (0, name)
 
 
-def test_trap_21_version_4_asks_for_the_member_id_that_it_made(client: WireClient, group: str) -> None:
+def test_trap_21_version_4_returns_a_member_id_and_requires_it(client: WireClient, group: str) -> None:
     first = client.call("join_group", 4, **request(group))
     second = client.call("join_group", 4, **request(group, first.member_id))
 
@@ -152,7 +154,7 @@ def test_trap_21_version_3_joins_directly(client: WireClient, group: str) -> Non
         ({"protocol_type": ""}, 23),
     ],
 )
-def test_trap_21_refused_joins(client: WireClient, group: str, fields: dict[str, Any], error: int) -> None:
+def test_trap_21_rejected_joins(client: WireClient, group: str, fields: dict[str, Any], error: int) -> None:
     assert client.call("join_group", 7, **{**request(group), **fields}).error_code == error
 
 
@@ -269,7 +271,7 @@ def test_trap_24_commits_from_outside_need_an_empty_group(client: WireClient, gr
     assert (outside, intruder, member) == (0, 25, 0)
 
 
-def test_trap_24_refused_and_accepted_commits(client: WireClient, group: str, topic: str) -> None:
+def test_trap_24_rejected_and_accepted_commits(client: WireClient, group: str, topic: str) -> None:
     assert commit(client, group, "no-such-topic-at-all") == 3
     assert commit(client, group, topic, partition_index=9) == 3
     assert commit(client, group, topic, committed_metadata="x" * 4097) == 12
@@ -411,7 +413,7 @@ def test_trap_38_duplicate_groups_and_partitions_do_not_harm(
 
 
 def heartbeat_of_consumer(client: WireClient, group: str, member_id: str, epoch: int, **fields: Any) -> Any:
-    """ConsumerGroupHeartbeat, in version 1 unless another is given."""
+    """Send ConsumerGroupHeartbeat, in version 1 unless `version` is given."""
     version = fields.pop("version", 1)
     asked = {"group_id": group, "member_id": member_id, "member_epoch": epoch, **fields}
     return client.call("consumer_group_heartbeat", version, **asked)
@@ -424,7 +426,7 @@ def joining(topic: str) -> dict[str, Any]:
 def test_trap_27_members_of_consumer_groups_have_epochs_and_null_means_unchanged(
     client: WireClient, group: str, topic: str
 ) -> None:
-    """KIP-848: who joins brings its id since version 1; the interval of heartbeats comes with the answers."""
+    """KIP-848: a joining member brings its id since version 1; responses have the heartbeat interval."""
 
     def beat(member_id: str, epoch: int, **fields: Any) -> Any:
         return heartbeat_of_consumer(client, group, member_id, epoch, **fields)
@@ -432,7 +434,7 @@ def test_trap_27_members_of_consumer_groups_have_epochs_and_null_means_unchanged
     assert beat("", 0, **joining(topic)).error_code == 42
     named = beat("", 0, version=0, **joining(topic))
     epoch = named.member_epoch
-    assert (named.error_code, epoch) == (0, 2) and named.heartbeat_interval_ms > 0  # groups begin at 1
+    assert (named.error_code, epoch) == (0, 2) and named.heartbeat_interval_ms > 0  # group epochs begin at 1
     assert named.member_id and [list(one.partitions) for one in named.assignment.topic_partitions] == [[0]]
 
     assert beat(named.member_id, epoch).assignment is None

@@ -26,13 +26,13 @@ def test_trap_09_features_are_advertised_only_as_they_are_honoured(
 
     newest = {one.api_key: one.max_version for one in answer.api_keys}
 
-    # Who writes with version 12 relies on its partitions being added, and that is level 2.
+    # A client that writes with version 12 relies on its partitions being added, which is level 2.
     assert (newest[0] >= 12, newest[26] >= 5) == (finalized["transaction.version"] >= 2,) * 2
     if not is_reference:
-        # Clients switch on implicit transaction adds and the new group protocol by these two.
+        # Clients enable implicit adds to transactions and the new group protocol by these two features.
         assert finalized.get("transaction.version", 0) == 0 or {24, 25, 26, 28} <= keys
         assert finalized.get("group.version", 0) == 0 or {68, 69} <= keys
-    # Kafka has telemetry where a plugin receives it; a node always receives it.
+    # Kafka has telemetry only if a plugin receives it; a node always receives it.
     assert {71, 72} & keys == (set() if is_reference else {71, 72})
     assert {4, 5, 6, 7, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73} & keys == set()
 
@@ -54,7 +54,7 @@ def test_trap_10_metadata_names_cluster_controller_ids_and_epochs(client: WireCl
     assert found.topic_authorized_operations == NOT_ASKED
 
 
-def test_trap_10_authorized_operations_are_told_when_asked(client: WireClient, topic: str) -> None:
+def test_trap_10_authorized_operations_are_returned_on_request(client: WireClient, topic: str) -> None:
     answer = client.call(
         "metadata",
         10,
@@ -91,7 +91,7 @@ def test_trap_10_internal_topics_are_marked(client: WireClient) -> None:
     assert only(answer.topics).is_internal
 
 
-def test_trap_11_an_unknown_topic_is_an_error_first_and_created_for_those_who_ask(client: WireClient) -> None:
+def test_trap_11_an_unknown_topic_is_an_error_first_and_created_on_request(client: WireClient) -> None:
     name = f"auto-{uuid4().hex[:8]}"
 
     refused = only(
@@ -235,11 +235,11 @@ def test_trap_33_incremental_changes_set_delete_append_and_subtract(client: Wire
     assert value_of(client, topic, "retention.ms") == "604800000"
 
 
-def test_trap_33_what_may_not_be_altered(client: WireClient, topic: str, is_reference: bool) -> None:
+def test_trap_33_invalid_changes_are_rejected(client: WireClient, topic: str, is_reference: bool) -> None:
     assert alter(client, topic, ("retention.ms", SET, "soon")).error_code == 40
     assert alter(client, topic, ("no.such.config", SET, "1")).error_code == 40
     assert alter(client, topic, ("retention.ms", APPEND, "1")).error_code == 40
-    # No such operation: Kafka's answer is an exception's UNKNOWN_SERVER_ERROR.
+    # There is no such operation: in Kafka an exception leads to UNKNOWN_SERVER_ERROR.
     assert alter(client, topic, ("retention.ms", 9, "1")).error_code == (-1 if is_reference else 42)
     assert alter(client, topic, ("retention.ms", SET, "1"), ("retention.ms", SET, "2")).error_code == 42
     assert alter(client, "no-such-topic", ("retention.ms", SET, "1")).error_code == 3
@@ -274,7 +274,7 @@ def create(client: WireClient, name: str, version: int = 7, **fields: Any) -> An
     return only(client.call("create_topics", version, topics=[wanted], timeout_ms=5000).topics)
 
 
-def test_trap_34_created_topics_tell_counts_configs_and_id(client: WireClient) -> None:
+def test_trap_34_created_topics_are_returned_with_counts_configs_and_id(client: WireClient) -> None:
     found = create(client, f"t34-{uuid4().hex[:8]}", num_partitions=-1, replication_factor=-1)
     configs = {one.name: one for one in found.configs}
 
@@ -284,7 +284,7 @@ def test_trap_34_created_topics_tell_counts_configs_and_id(client: WireClient) -
     assert configs["cleanup.policy"].value == "delete"
 
 
-def test_trap_34_topics_that_may_not_be(client: WireClient, topic: str) -> None:
+def test_trap_34_invalid_topics_are_rejected(client: WireClient, topic: str) -> None:
     name = f"t34.{uuid4().hex[:8]}"
     assert create(client, name).error_code == 0
     colliding = create(client, name.replace(".", "_"))

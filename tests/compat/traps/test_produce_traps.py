@@ -1,4 +1,4 @@
-"""Traps 20, 30, 39 and 42, and the header checks of section 4 of the map: what a leader accepts."""
+"""Traps 20, 30, 39 and 42, and the header checks of section 4 of the map: the batches that are accepted."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ HOUR_MS = 3_600_000
 
 
 def produce(client: WireClient, topic: str, records: bytes | None, *, version: int = 9, **fields: Any) -> Any:
-    """The partition's part of the answer."""
+    """Produce to one partition, and return its part of the response."""
     wanted: dict[str, Any] = {"partition_data": [{"index": fields.pop("partition", 0), "records": records}]}
     wanted["topic_id" if version >= 13 else "name"] = topic_id_of(client, topic) if version >= 13 else topic
     request = {"acks": -1, "timeout_ms": 5000, "topic_data": [wanted], **fields}
@@ -119,13 +119,13 @@ def test_trap_39_null_records_are_an_invalid_record_and_the_connection_goes_on(
     assert produce(client, topic, batch()).error_code == NONE
 
 
-def test_trap_42_min_insync_replicas_counts_no_more_replicas_than_there_are(client: WireClient) -> None:
+def test_trap_42_min_insync_replicas_is_limited_by_the_replication_factor(client: WireClient) -> None:
     name = create_topic(client, min_insync_replicas="2")
 
     every = produce(client, name, batch())
     alone = produce(client, name, batch(), acks=1)
 
-    # Since Kafka 4.0 the smaller of setting and replication factor holds, so 19 and 20 need a cluster.
+    # Since Kafka 4.0 the replication factor limits min.insync.replicas, so errors 19 and 20 take a cluster.
     assert (every.error_code, every.base_offset) == (NONE, 0)
     assert (alone.error_code, alone.base_offset) == (NONE, 1)
 
@@ -175,12 +175,12 @@ def test_section_4_zstd_needs_produce_7(client: WireClient, topic: str) -> None:
     assert produce(client, topic, sent, version=7).error_code == NONE
 
 
-def test_section_4_an_unknown_compression_is_refused(
+def test_section_4_an_unknown_compression_is_rejected(
     client: WireClient, topic: str, is_reference: bool
 ) -> None:
     found = produce(client, topic, batch(attributes=6))
 
-    assert found.error_code == (-1 if is_reference else 76)  # Kafka: UNKNOWN_SERVER_ERROR out of an exception
+    assert found.error_code == (-1 if is_reference else 76)  # Kafka throws an exception: UNKNOWN_SERVER_ERROR
 
 
 def test_section_4_a_transactional_batch_needs_a_transactional_id(client: WireClient, topic: str) -> None:
@@ -198,7 +198,7 @@ def test_section_4_timestamps_more_than_an_hour_ahead_are_invalid(client: WireCl
         assert produce(client, topic, batch(base_timestamp=accepted)).error_code == NONE
 
 
-def test_section_4_log_append_time_is_the_brokers_and_in_the_answer(client: WireClient) -> None:
+def test_section_4_log_append_time_is_the_brokers_and_in_the_response(client: WireClient) -> None:
     name = create_topic(client, message_timestamp_type="LogAppendTime")
     before = now_ms()
 
@@ -211,7 +211,7 @@ def test_section_4_log_append_time_is_the_brokers_and_in_the_answer(client: Wire
     assert produce(client, name, batch(attributes=LOG_APPEND_TIME)).error_code == 32
 
 
-def test_section_4_create_time_is_the_producers_and_the_answer_says_none(
+def test_section_4_create_time_is_the_producers_and_the_response_has_no_time(
     client: WireClient, topic: str
 ) -> None:
     found = produce(client, topic, batch(base_timestamp=now_ms() - 5))

@@ -1,4 +1,4 @@
-"""Traps 12, 19, 28 and 29 where they speak of transactions: producers, their partitions, their ends."""
+"""Traps 12, 19, 28 and 29 as far as they concern transactions: producers, their partitions, their ends."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,21 +14,21 @@ Connect = Callable[..., WireClient]
 NONE, UNKNOWN_TOPIC, NOT_LOADED, NO_COORDINATOR, NOT_ENOUGH_REPLICAS, INVALID_ID = 0, 3, 14, 15, 19, 42
 INVALID_EPOCH, INVALID_TXN_STATE, INVALID_TIMEOUT, CONCURRENT, NOT_ATTEMPTED = 47, 48, 50, 51, 55
 NOT_COORDINATOR, FENCED, ABORTABLE = 16, 90, 120
-# The transaction before has markers under way; the coordinator is not there yet, or unknown to a leader.
+# Markers of the last transaction are being written; the coordinator is loading, or unknown to a leader.
 PASSES = {NOT_LOADED, NO_COORDINATOR, NOT_COORDINATOR, NOT_ENOUGH_REPLICAS, CONCURRENT}
 LAST_VERSION_OF_V1, FIRST_VERSION_OF_V2 = 4, 5  # of EndTxn
 
 
 @pytest.fixture
 def transaction(client: WireClient, topic: str) -> Transaction:
-    """Nothing is added yet."""
+    """Return a transaction without partitions."""
     return Transaction(client, topic)
 
 
 def init(client: WireClient, transactional_id: str | None, timeout_ms: int = 60_000, version: int = 4) -> Any:
-    """Asked until the coordinator serves and has ended what was open.
+    """Send InitProducerId until the coordinator serves it and has ended the open transaction.
 
-    A search for the coordinator makes the internal topic; without it nobody ever becomes the coordinator.
+    FindCoordinator creates the internal topic, without which no node becomes the coordinator.
     """
     if transactional_id:
         eventually(
@@ -47,7 +47,7 @@ def init(client: WireClient, transactional_id: str | None, timeout_ms: int = 60_
 
 
 def produce(one: Transaction, version: int, **fields: int) -> int:
-    """One record to partition 0; the error code once it is no "not yet"."""
+    """Produce one record to partition 0 until the error is not transient, and return the error code."""
     return eventually(
         lambda: produce_transactional(
             one.wire, one.topic, one.id, version=version, **{**one.pair, "base_sequence": 0, **fields}
@@ -57,7 +57,7 @@ def produce(one: Transaction, version: int, **fields: int) -> int:
 
 
 def add(one: Transaction, *topics: dict[str, Any], version: int = 3) -> list[int]:
-    """AddPartitionsToTxn; the codes in order of their size."""
+    """Send AddPartitionsToTxn, and return the codes in ascending order."""
 
     def codes() -> list[int]:
         answer = one.wire.call(
@@ -85,7 +85,7 @@ def end(one: Transaction, version: int, *, committed: bool) -> Any:
 
 
 def latest(client: WireClient, topic: str) -> int:
-    """The offset behind the last record of all, markers too."""
+    """Return the offset after the last record, markers included."""
     asked = [{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -1}]}]
     return int(
         only(only(client.call("list_offsets", 5, replica_id=-1, topics=asked).topics).partitions).offset
@@ -99,7 +99,7 @@ def fetch_committed(client: WireClient, topic: str) -> Any:
     return only(only(answer.responses).partitions)
 
 
-def test_trap_12_a_new_transactional_id_is_told_to_wait_until_its_coordinator_serves(
+def test_trap_12_a_new_transactional_id_has_to_wait_until_its_coordinator_serves(
     client: WireClient,
 ) -> None:
     seen: list[int] = []
@@ -112,7 +112,7 @@ def test_trap_12_a_new_transactional_id_is_told_to_wait_until_its_coordinator_se
             seen.append(client.call("init_producer_id", 4, **asked).error_code)
         return seen[-1]
 
-    # Ids of several partitions of the internal topic, each of which is loaded for itself.
+    # Ids of several partitions of the internal topic, each of which loads on its own.
     for number in range(5):
         name = f"trap-12-{number}-{uuid4().hex[:8]}"
         assert eventually(lambda name=name: ask(name), lambda code: code == NONE) == NONE  # type: ignore[misc]
@@ -159,7 +159,7 @@ def test_trap_28_a_repeated_call_aborts_the_open_transaction(transaction: Transa
 
     assert (successor.error_code, successor.producer_id) == (NONE, before["producer_id"])
     assert successor.producer_epoch > before["producer_epoch"]
-    # It is answered when the markers are there, of which one is in this partition.
+    # InitProducerId is answered when the markers are written, one of which is in this partition.
     found = fetch_committed(client, topic)
     assert found.last_stable_offset == found.high_watermark == 2
     aborted = only(found.aborted_transactions)
@@ -167,7 +167,7 @@ def test_trap_28_a_repeated_call_aborts_the_open_transaction(transaction: Transa
     assert read_headers(found.records)[-1]["attributes"] & CONTROL
 
 
-def test_trap_29_a_partition_that_was_not_added_is_refused_and_since_version_12_added(
+def test_trap_29_a_partition_that_was_not_added_is_rejected_and_since_version_12_added(
     transaction: Transaction,
 ) -> None:
     refused = [produce(transaction, version) for version in (9, 10, 11)]
@@ -179,7 +179,7 @@ def test_trap_29_a_partition_that_was_not_added_is_refused_and_since_version_12_
     assert end(transaction, FIRST_VERSION_OF_V2, committed=True).error_code == NONE
 
 
-def test_trap_29_an_old_epoch_is_fenced_in_words_of_the_version(transaction: Transaction) -> None:
+def test_trap_29_an_old_epoch_is_fenced_with_the_error_of_the_version(transaction: Transaction) -> None:
     transaction.add(0)
     assert produce(transaction, 9) == NONE
     assert init(transaction.wire, transaction.id).error_code == NONE
@@ -192,7 +192,7 @@ def test_trap_29_an_old_epoch_is_fenced_in_words_of_the_version(transaction: Tra
     assert end(transaction, LAST_VERSION_OF_V1, committed=True).error_code == FENCED
 
 
-def test_trap_29_a_partition_that_there_is_not_keeps_all_out_of_a_transaction(
+def test_trap_29_an_unknown_partition_keeps_all_others_out_of_the_transaction(
     transaction: Transaction,
 ) -> None:
     there, nowhere = {"name": transaction.topic, "partitions": [0]}, {"name": "nowhere", "partitions": [0, 1]}

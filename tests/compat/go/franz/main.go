@@ -29,7 +29,7 @@ func run(member *members.Member) error {
 	settings := member.Settings
 	ctx := context.Background()
 	commit := func(ctx context.Context, client *kgo.Client) {
-		// What a rebalance refuses is committed after it, if the partition is still ours.
+		// If a rebalance rejects the commit, the next one repeats it for the partitions that are still ours.
 		client.CommitUncommittedOffsets(ctx)
 	}
 	options := []kgo.Opt{
@@ -41,8 +41,8 @@ func run(member *members.Member) error {
 		kgo.SessionTimeout(settings.Milliseconds("session.timeout.ms", 45*time.Second)),
 		kgo.HeartbeatInterval(settings.Milliseconds("heartbeat.interval.ms", 3*time.Second)),
 		kgo.FetchMaxWait(patience),
-		// A member without partitions talks to its coordinator alone, and dials a dead one (20 times, for a
-		// minute and a half) until the metadata, by default five minutes old, say that it is gone.
+		// A member without partitions only sends requests to its coordinator. It dials a dead one (20 times,
+		// for a minute and a half) until the metadata, by default up to five minutes old, show that it is gone.
 		kgo.MetadataMinAge(time.Second),
 		kgo.MetadataMaxAge(3 * time.Second),
 		kgo.DisableAutoCommit(),
@@ -84,8 +84,8 @@ func run(member *members.Member) error {
 		cancel()
 		var fatal error
 		fetches.EachError(func(_ string, _ int32, err error) {
-			// Those that come here are not retried any more. The end of our patience is none of them, nor is
-			// a session that ended, as when a new coordinator has not heard of us: the next one follows.
+			// The client no longer retries these errors. The end of our own wait is not fatal, nor is the end
+			// of a session, as when a new coordinator does not know us: the client then joins again.
 			var session *kgo.ErrGroupSession
 			if !errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &session) {
 				fatal = err

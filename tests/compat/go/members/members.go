@@ -1,10 +1,10 @@
-// Package members is the part that all programs with members of groups share: lines in, lines of JSON out.
+// Package members is the common part of all programs with members of groups: lines in, lines of JSON out.
 //
-// In, one a line:  start NAME TOPIC,TOPIC... [setting=value ...]
+// In, one on each line: start NAME TOPIC,TOPIC... [setting=value ...]
 //
 //	close NAME
 //
-// Out:             {"at":ms,"member":NAME,"event":E,...}, as GroupMembers.java has it, with the generation.
+// Out:                  {"at":ms,"member":NAME,"event":E,...} with the generation, as described in GroupMembers.java.
 // The end of the input ends the process at once: its members crash, as after SIGKILL.
 package members
 
@@ -21,10 +21,10 @@ import (
 	"unsafe"
 )
 
-// Settings are those of Kafka's Java client, by their names there.
+// Settings has the settings of a member under their names in Kafka's Java client.
 type Settings map[string]string
 
-// Milliseconds is the duration in a setting, or what stands there without one.
+// Milliseconds returns the duration in a setting, or `otherwise` if it is not set.
 func (s Settings) Milliseconds(name string, otherwise time.Duration) time.Duration {
 	number, err := strconv.Atoi(s[name])
 	if err != nil {
@@ -33,7 +33,7 @@ func (s Settings) Milliseconds(name string, otherwise time.Duration) time.Durati
 	return time.Duration(number) * time.Millisecond
 }
 
-// Record is partition ("topic-0"), offset and value.
+// Record has the partition ("topic-0"), offset and value of a consumed record.
 type Record struct {
 	Partition string
 	Offset    int64
@@ -44,12 +44,12 @@ func (r Record) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]any{r.Partition, r.Offset, r.Value})
 }
 
-// Member tells what happens to it.
+// Member is one member of a group, which reports its events.
 type Member struct {
 	Name     string
 	Topics   []string
 	Settings Settings
-	Closing  chan struct{} // closed when it shall leave
+	Closing  chan struct{} // closed when the member has to leave
 }
 
 type line struct {
@@ -75,7 +75,7 @@ func (m *Member) tell(one line) {
 	os.Stdout.Write(append(content, '\n'))
 }
 
-// Changed tells that partitions were "assigned", "revoked" or "lost".
+// Changed reports that partitions were "assigned", "revoked" or "lost".
 func (m *Member) Changed(event string, partitions map[string][]int32) {
 	named := []string{}
 	for topic, numbers := range partitions {
@@ -86,17 +86,17 @@ func (m *Member) Changed(event string, partitions map[string][]int32) {
 	m.tell(line{Event: event, Partitions: named})
 }
 
-// Polled tells what was consumed.
+// Polled reports consumed records.
 func (m *Member) Polled(generation int32, records []Record) {
 	m.tell(line{Event: "polled", Generation: &generation, Records: records})
 }
 
-// Failed tells what ended the member.
+// Failed reports the error that ended the member.
 func (m *Member) Failed(err error) {
 	m.tell(line{Event: "failed", Error: err.Error()})
 }
 
-// Serve starts members with `run`, which returns when the member has left, until there is no more input.
+// Serve carries out the commands until the input ends. `run` runs a member, and returns when it has left.
 func Serve(run func(*Member) error) {
 	known := map[string]*Member{}
 	input := bufio.NewScanner(os.Stdin)
@@ -129,7 +129,7 @@ func Serve(run func(*Member) error) {
 	os.Exit(0)
 }
 
-// The clock that Python's time.monotonic and Java's System.nanoTime read.
+// monotonicMilliseconds reads the clock of Python's time.monotonic and Java's System.nanoTime.
 func monotonicMilliseconds() int64 {
 	const clockMonotonic = 1
 	var now syscall.Timespec
@@ -139,12 +139,12 @@ func monotonicMilliseconds() int64 {
 	return now.Nano() / 1_000_000
 }
 
-// PartitionName is "topic-0", as Kafka's tools write it.
+// PartitionName returns the name of a partition as Kafka's tools write it: "topic-0".
 func PartitionName(topic string, partition int32) string {
 	return fmt.Sprintf("%s-%d", topic, partition)
 }
 
-// Addresses are those of a list with commas.
+// Addresses splits a list with commas.
 func Addresses(servers string) []string {
 	return strings.Split(servers, ",")
 }

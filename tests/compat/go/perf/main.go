@@ -1,4 +1,4 @@
-// How fast franz-go writes or reads records of 1 KB and the like, with its own settings.
+// Measures how fast franz-go writes or reads records of about 1 KB with its default settings.
 //
 // Arguments: produce|consume BOOTSTRAP,... TOPIC RECORDS RECORD-BYTES
 //
@@ -46,7 +46,7 @@ func work(arguments []string) error {
 	return produce(seeds, arguments[2], records, values)
 }
 
-// The values come by the input, one a line.
+// valuesOf reads the values of records from the input, one on each line.
 func valuesOf(size int) ([][]byte, error) {
 	var values [][]byte
 	lines := bufio.NewReaderSize(os.Stdin, size+1)

@@ -50,7 +50,7 @@ func run(member *members.Member) error {
 		leave()
 	}()
 	for ctx.Err() == nil {
-		// It returns when the group rebalances; what went wrong meanwhile is tried again.
+		// Consume returns when the group rebalances; after an error it is called again.
 		if err := group.Consume(ctx, member.Topics, &handler{member: member}); err != nil {
 			time.Sleep(100 * time.Millisecond)
 		}

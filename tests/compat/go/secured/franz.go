@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// It tries to produce for as long as it is let, and only a request that is asked for itself says what is wrong.
+// franz-go retries a produce for as long as it may, and does not return the cause. A request of its own does.
 const patienceWithoutWords = 3 * time.Second
 
 type franzClient struct {

@@ -1,5 +1,5 @@
-// A client made of franz-go or of sarama (the one argument) that is told by lines and answers each by one, as
-// SecuredClient.java beside it has it.
+// A client made of franz-go or sarama (the one argument). It reads commands as lines and answers each with a line;
+// java/SecuredClient.java describes them.
 package main
 
 import (
@@ -18,14 +18,14 @@ import (
 const patience = 10 * time.Second // for one record
 const pause = 50 * time.Millisecond
 
-// Client writes records to partition 0 of one topic, and reads them from the start.
+// Client is a client that writes records to partition 0 of one topic, and reads them from the start.
 type Client interface {
 	Send(ctx context.Context, topic, value string) error
-	Read(ctx context.Context, topic, value string) error // returns when this value was found
+	Read(ctx context.Context, topic, value string) error // returns when this value is found
 	Close()
 }
 
-// Settings are the words NAME=VALUE of a line.
+// Settings has the words NAME=VALUE of a line.
 type Settings map[string]string
 
 func main() {
@@ -89,7 +89,7 @@ func (s Settings) isSecured(by string) bool {
 	return strings.Contains(s["security.protocol"], by)
 }
 
-// What TLS is to check and to show, by files in PEM.
+// tls returns the trusted authorities and the client's own certificate, which are in PEM files.
 func (s Settings) tls() (*tls.Config, error) {
 	authorities, err := os.ReadFile(s["ca"])
 	if err != nil {
@@ -109,7 +109,7 @@ func (s Settings) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// The token in a file.
+// token returns the token in a file.
 func (s Settings) token() (string, error) {
 	content, err := os.ReadFile(s["token"])
 	return string(content), err

@@ -44,7 +44,7 @@ func connectSarama(settings Settings) (Client, error) {
 	return &saramaClient{connection, producer}, err
 }
 
-// Both are as sarama's own examples have them: it has no SCRAM itself.
+// conversation is taken from sarama's own examples, since sarama has no SCRAM itself.
 type conversation struct {
 	hash scram.HashGeneratorFcn
 	*scram.ClientConversation

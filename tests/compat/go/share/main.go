@@ -7,14 +7,14 @@
 //	single   every record, with one record a poll
 //	release  every record at its first delivery, and accept it later
 //	reject   every record whose value begins with "bad", and accept the others
-//	renew    the lock of every record so often that it holds twice as long as it would, and accept it then
-//	hold     nothing: it keeps what it was given
+//	renew    every lock for twice its duration, and then accept the record
+//	hold     nothing: it keeps the records that it was given
 //
-// Out, one a line:
+// Out, one on each line:
 //
-//	polled TOPIC-PARTITION OFFSET DELIVERY-COUNT VALUE    once a record
+//	polled TOPIC-PARTITION OFFSET DELIVERY-COUNT VALUE    for each record
 //	renewed TOPIC-PARTITION OFFSET
-//	acknowledged TOPIC-PARTITION, or failed TOPIC-PARTITION and the error    once a partition and answer
+//	acknowledged TOPIC-PARTITION, or failed TOPIC-PARTITION and the error    for each partition of a response
 //	closed
 package main
 

@@ -2,7 +2,7 @@
 //
 // Arguments: BOOTSTRAP,... TOPIC RECORDS-A-SECOND
 //
-// Out, one a line: "ack" once a record, or "failed" and the error.
+// Out, one line for each record: "ack", or "failed" and the error.
 package main
 
 import (

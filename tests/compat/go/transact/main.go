@@ -1,8 +1,8 @@
-// Copies one topic to another with franz-go's GroupTransactSession: records and the offsets behind them move in
-// one transaction. Runs until it is killed.
+// Copies one topic to another with franz-go's GroupTransactSession: copies of records and the offsets after the
+// originals are committed in one transaction. Runs until it is killed.
 //
 // Arguments: BOOTSTRAP,... GROUP TRANSACTIONAL-ID INPUT OUTPUT
-// Out:       committed N    at the end of each transaction: so many records, 0 where it had to be aborted
+// Out:       committed N    at the end of each transaction: the number of records, 0 if it was aborted
 package main
 
 import (
@@ -30,8 +30,8 @@ func copyAll(ctx context.Context, args []string) error {
 		kgo.SeedBrokers(strings.Split(bootstrap, ",")...),
 		kgo.ClientID(id),
 		kgo.TransactionalID(id),
-		// So long offsets stay undecided that one of us was about to move when it was killed; a transaction
-		// may be open while the group waits for a session to end.
+		// If a member is killed during a transaction, its offsets stay undecided for this time. A transaction
+		// may also be open while the group waits for a session to end.
 		kgo.TransactionTimeout(12*time.Second),
 		kgo.DefaultProduceTopic(output),
 		kgo.ConsumerGroup(group),
