@@ -1,4 +1,4 @@
-"""A cluster that balances itself: brokers that join get their share, on request and alone."""
+"""A cluster that balances itself: brokers that join get their share, on request and automatically."""
 
 import json
 import time
@@ -18,11 +18,11 @@ from tests.integration.cluster.test_quorum_grows import ottla
 pytestmark = pytest.mark.slow
 PARTITIONS = 12
 RECORDS = 600
-LOOKS_S = 15.0  # in which a balance looks at the growth of partitions, and would begin
+LOOKS_S = 15.0  # time in which a balance checks the growth of partitions, and would start
 
 
 def placed(cluster: Cluster, topic: str) -> list[tuple[int, list[int]]]:
-    """Return leader and replicas of each partition."""
+    """Return the leader and the replicas of each partition."""
     partitions = cluster.admin(0).list_topics(topic, timeout=60).topics[topic].partitions
     return [(partitions[index].leader, list(partitions[index].replicas)) for index in sorted(partitions)]
 
@@ -116,7 +116,7 @@ def test_a_balance_is_cancelled(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(4, "ottla.balance.max.bytes.per.second=50000", "ottla.balance.concurrent.moves=2")
     cluster.start(0, 1, 2)
     topic = create(cluster, by=0, partitions=PARTITIONS, replicas=2)
-    fill(cluster, topic, 36, PARTITIONS)  # more than the first fetch of each, which nothing holds up
+    fill(cluster, topic, 36, PARTITIONS)  # more than the first fetch of each replica, which is not throttled
     cluster.start(3)
     before = placed(cluster, topic)
     balance(cluster, "--execute", "--no-wait")

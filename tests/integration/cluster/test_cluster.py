@@ -1,4 +1,4 @@
-"""Three nodes as one cluster: what any of them is asked, all of them do."""
+"""Three nodes as one cluster: a request to any of them takes effect on all of them."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 def create(cluster: Cluster, *, by: int, replicas: int = 3, partitions: int = 1, **configs: str) -> str:
-    """A new topic, asked of one node."""
+    """Create a topic by a request to one node, and return its name."""
     name = f"topic-{uuid4().hex[:8]}"
     topic = NewTopic(
         name, partitions, replicas, config={key.replace("_", "."): value for key, value in configs.items()}
@@ -29,7 +29,7 @@ def create(cluster: Cluster, *, by: int, replicas: int = 3, partitions: int = 1,
 
 
 def produce(cluster: Cluster, topic: str, count: int, **settings: object) -> None:
-    """So many records, each acknowledged by all that are in sync."""
+    """Produce `count` records, each acknowledged by all replicas in sync."""
     failures: list[object] = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", **settings})
     for number in range(count):
@@ -118,7 +118,7 @@ def test_a_group_is_coordinated_wherever_its_partition_is_led(cluster: Cluster) 
 
 
 def test_the_broker_tells_the_lag_that_a_client_would_measure(cluster: Cluster) -> None:
-    """Six partitions over three leaders: without a record, read to the end, behind, cut, never committed."""
+    """Partitions 0 to 5: empty, read to the end, behind, trimmed, behind by one, and never committed."""
     topic, group = create(cluster, by=0, partitions=6, replicas=1), f"lag-{uuid4().hex[:8]}"
     an_hour_ago_ms = int(time.time() * 1000) - 3_600_000
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
@@ -164,7 +164,7 @@ def test_the_broker_tells_the_lag_that_a_client_would_measure(cluster: Cluster) 
 async def both_lags(
     cluster: Cluster, group: str, topic: str
 ) -> tuple[dict[Place, int], dict[Place, tuple[int, int | None]] | None, dict[Place, group_lag.PartitionLag]]:
-    """What the group has committed, how far behind its coordinator says it is, and what a client finds."""
+    """Return the committed offsets of a group, its lag by its coordinator, and its lag by a client."""
     host, port = cluster.bootstrap.split(",")[0].split(":")
     async with Client([(host, int(port))], timeout_s=60) as client:
         known = await group_admin.committed(client, group, with_lag=True)

@@ -1,4 +1,4 @@
-"""CONTROLLER:SSL between processes: voters show each other certificates, and none may use another's."""
+"""CONTROLLER:SSL between processes: voters present certificates to each other, and none may use another's."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ PATIENT_S = 60.0
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`node-ID.pem` of the cluster's authority, and `forged.pem`, which another made out for node 2."""
+    """Write `node-ID.pem` by the cluster's CA, and `forged.pem` for the name of node 2 by another CA."""
     directory = write_certificates(
         tmp_path_factory.mktemp("certificates"), *(f"node-{one}" for one in range(4))
     )
@@ -31,7 +31,7 @@ def keystore(certificates: Path, name: str) -> str:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, certificates: Path) -> Iterator[Cluster]:
-    """Three nodes with Kafka's names for what TLS needs."""
+    """Start three nodes that use TLS between controllers, by Kafka's names of settings."""
     made = written(
         tmp_path_factory.mktemp("cluster"),
         3,

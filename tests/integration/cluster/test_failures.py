@@ -1,4 +1,5 @@
-"""Nodes that are killed, come back, or do not belong: what is acknowledged stays, and others take over."""
+"""Nodes that are killed, return, or do not belong: acknowledged records survive, and other nodes take over.
+"""
 
 import tempfile
 import threading
@@ -12,7 +13,7 @@ from tests.integration.cluster.conftest import READY_TIMEOUT_S, Cluster, MakeClu
 from tests.integration.cluster.test_cluster import consume, create, produce
 
 pytestmark = pytest.mark.slow
-PAUSE_S = 0.01  # between two records: the tests are about faults
+PAUSE_S = 0.01  # between two records: the tests are about failures, not throughput
 
 
 def leader_of(cluster: Cluster, topic: str) -> int:
@@ -24,7 +25,7 @@ def in_sync(cluster: Cluster, topic: str) -> list[int]:
 
 
 class Load:
-    """A producer with acks=all that never stops until it is told; counts what was acknowledged."""
+    """A producer with acks=all that runs until it is stopped, and counts acknowledged records."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         self.acknowledged = 0
@@ -142,7 +143,7 @@ def test_a_rolling_restart_fails_no_request(all_up: Cluster) -> None:
 
 
 def test_a_node_that_is_no_voter_is_a_broker_like_the_others(make_cluster: MakeCluster) -> None:
-    cluster = make_cluster(4)  # three of them vote
+    cluster = make_cluster(4)  # nodes 0, 1 and 2 are the voters
     cluster.start(0, 1, 2, 3)
     topic = create(cluster, by=3, replicas=3)
 
@@ -156,8 +157,9 @@ def test_a_node_that_is_no_voter_is_a_broker_like_the_others(make_cluster: MakeC
 
 
 def refused(cluster: Cluster, *changed: str) -> str:
-    """What node 2 says, and the others of it, that comes back with an empty disk and other settings than the
-    rest. It has its own again when this returns, and is not running.
+    """Start node 2 with an empty disk and changed settings, and return what it and the other nodes log.
+
+    On return it has its own settings again, and is not running.
     """
     cluster.start(*sorted({0, 1} - set(cluster.running())))
     if 2 in cluster.running():
@@ -182,7 +184,7 @@ def refused(cluster: Cluster, *changed: str) -> str:
     said = [cluster.output(node_id)[before[node_id] :] for node_id in (0, 1, 2)]
     assert "Traceback" not in said[2], said[2]
     assert cluster.running() == [0, 1]
-    # A broker that ended is named for a second more.
+    # The metadata name a broker for about a second after it has ended.
     admin = cluster.admin(0)
     eventually(lambda: len(admin.describe_cluster().result(60).nodes) == 2, "two brokers are named")
     return "".join(said)

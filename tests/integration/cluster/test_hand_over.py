@@ -1,4 +1,4 @@
-"""`ottla hand-over`: a node leads nothing more and serves on, so that to stop it then interrupts nobody."""
+"""`ottla hand-over`: a node gives up leadership but keeps serving, so stopping it interrupts no client."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def hand_over(cluster: Cluster, node_id: int, *, pid: int | None = None, code: i
 
 
 def brokers(cluster: Cluster, asked: int) -> dict[int, tuple[str, int]]:
-    """State and number of led partitions of each broker, as one node tells."""
+    """Return the state and the number of led partitions of each broker, as one node reports them."""
     told = json.loads(
         command_line.ottla(cluster.nodes[asked].bootstrap, "broker", "list", "--output", "json")
     )
@@ -38,7 +38,7 @@ def test_it_leads_nothing_more_and_serves_on_until_it_is_stopped(make_cluster: M
     try:
         said = hand_over(cluster, 1)
 
-        # Asked of itself: it still answers.
+        # The request goes to node 1 itself, which still answers.
         assert brokers(cluster, 1)[1] == ("fenced", 0) and "node 1 no longer leads partitions" in said
         assert cluster.running() == [0, 1, 2]
         assert "node 1 no longer leads partitions" in hand_over(cluster, 1), "to ask again does no harm"
