@@ -1,7 +1,7 @@
 """Every attack of `scripts/attack` stays within its limits.
 
-The limits are CPU seconds, MiB and turns of the loop in CPU time. A turn may take three times as long here
-as `scripts/attack` allows: on a busy machine others empty the caches of its processor.
+The limits are CPU seconds, MiB, and turns of the loop in CPU time. A turn may take three times as long here
+as in `scripts/attack`, since other processes on a busy machine evict the processor's caches.
 """
 
 import subprocess
@@ -28,7 +28,7 @@ from attacks.tls_floods import Storm
 from attacks.trial import Trials
 
 pytestmark = pytest.mark.slow
-# Smaller doses of what costs a node the same for each: their limits are smaller alike.
+# Smaller versions of attacks whose cost per item is constant; their limits are smaller in proportion.
 SMALLER = {one.name: one for one in (many_groups(2_000),)}
 ON_ONE = [
     pytest.param(SMALLER.get(one.name, one), marks=THOROUGH if one.is_thorough else (), id=one.name)
@@ -40,7 +40,7 @@ WITH_SETTINGS = [
     for one in ATTACKS
     if 1 in one.node_counts and one.settings and not one.is_secure and not one.is_scripts_alone
 ]
-# A few of each kind; the others are for `scripts/attack --secure`: some are judged by the time of a clock.
+# A few of each kind. The others are for `scripts/attack --secure`, since some are judged by wall-clock time.
 QUICK = (
     "tls-junk",
     "tls-alerts",
@@ -54,15 +54,15 @@ QUICK = (
 )
 ON_SECURED = [pytest.param(one, id=one.name) for one in SECURED if one.name in QUICK and not one.settings]
 SECURED_WITH_SETTINGS = [one for one in SECURED if one.name == "all-connections"]
-# Of each kind of work that nodes do for one another, the costliest; all others: `scripts/attack --nodes 3`.
+# The costliest attack on each kind of work that nodes do for each other. `scripts/attack --nodes 3` has all.
 KINDS_ON_THREE = (
-    "describe-groups-many-names",  # refused where it is read
+    "describe-groups-many-names",  # rejected by the node that reads it
     "heartbeats-long-ids",
-    "giant-metadata",  # answered by the node that is asked
-    "giant-offset-fetch",  # and by coordinators
+    "giant-metadata",  # answered by the node that gets the request
+    "giant-offset-fetch",  # answered by coordinators, too
     "giant-fetch",
-    "giant-create-topics",  # asked of the controller, and refused
-    "giant-change-create-topics",  # carried out, and published to all nodes
+    "giant-create-topics",  # forwarded to the controller, and rejected
+    "giant-change-create-topics",  # applied, and replicated to all nodes
     "giant-change-alter-topics",
     "giant-change-delete-topics",
     "giant-change-create-large-topic",
@@ -73,7 +73,7 @@ KINDS_ON_THREE = (
     "describe-configs-flood",
     "impatient-clients",
     "quorum-port",
-    "bombs-produced",  # opened by the leader, taken as they are by its followers
+    "bombs-produced",  # decompressed by the leader, stored as they are by its followers
 )
 OF_THREE = [one for one in ATTACKS if one.name in KINDS_ON_THREE and not one.is_secure]
 ON_THREE_WITH_SETTINGS = [one for one in OF_THREE if one.settings]
@@ -88,7 +88,7 @@ def patiently(attack: Attack) -> Attack:
 def attacked(
     data: Path, count: int, settings: Mapping[str, str], *, is_secure: bool = False
 ) -> Iterator[Trials]:
-    """Nodes with these settings, which must end in their grace after SIGTERM."""
+    """Start attacked nodes with these settings; they must end within their grace period after SIGTERM."""
     nodes = start_nodes(count, data, settings, popen, is_secure=is_secure)
     trials = Trials(nodes)
     try:
@@ -164,7 +164,7 @@ def seen(p99_ms: float, *failures: str) -> Seen:
     return Seen(rounds=100, p50_ms=1.0, p99_ms=p99_ms, longest_ms=p99_ms, failures=failures, moved=())
 
 
-# A machine that others use opens not as many: its node is judged by fewer, and by more patience.
+# A shared machine opens fewer connections, so the node is judged by fewer, with wider limits.
 SMALL_STORM = Storm(per_second=30, seconds=4.0, noise_ms=1_000.0)
 
 

@@ -47,7 +47,7 @@ FLOOD: Final = 3_000
 
 
 class Node:
-    """A node with a listener for logins, an open one for nobody in particular, and an audit file."""
+    """A node with a SASL listener, a PLAINTEXT listener, and an audit file."""
 
     def __init__(self, home: Path, **more: Any) -> None:
         self.folder = home / "audit"
@@ -89,7 +89,7 @@ class Node:
         return [json.loads(line) for line in self.path.read_bytes().splitlines()]
 
     def stop(self) -> list[dict[str, Any]]:
-        """Stop the node; return all lines, without times."""
+        """Stop the node and return all lines without their times."""
         self.embedded.stop()
         return [
             {name: value for name, value in line.items() if name not in ("time", "first")}
@@ -117,7 +117,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 def produced(settings: dict[str, Any], topic: str) -> int:
-    """Return the error of a record, 0 if it was taken."""
+    """Produce a record and return its error code, 0 if it was stored."""
     errors: list[int] = []
 
     def delivered(error: Any, message: object) -> None:
@@ -141,7 +141,7 @@ def fails_to_log_in(settings: dict[str, Any]) -> None:
 
 
 def over_rest(method: str, url: str, body: object = None) -> tuple[int, Any]:
-    """Return the status and the body of an answer."""
+    """Send a REST request and return the status and the body of the answer."""
     content = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(
         url, data=content, method=method, headers={"Content-Type": "application/json"}
@@ -167,7 +167,7 @@ def describes(principal: str, topic: str) -> AclBinding:
 
 
 def flood(address: tuple[str, int], api: ApiKey, version: int, fields: dict[str, Any], times: int) -> None:
-    """Send the same request again and again over one connection, and read all answers."""
+    """Send one request many times over one connection, and read all responses."""
     request = build(message_class(api.name.lower(), "Request"), fields)
     frame = b"".join(codec.encode_request(api, version, 1, "flood", request))
     with socket.create_connection(address, PATIENT_S) as client, client.makefile("rb") as answers:
@@ -244,7 +244,7 @@ def test_a_flood_of_refusals_is_few_lines_with_the_right_counts(node: Node) -> N
     assert {(one["principal"], one["api"], one["resource_name"]) for one in found} == {
         ("User:ANONYMOUS", "Produce", "orders")
     }
-    assert sum(one["count"] for one in found) == FLOOD  # requests, not partitions
+    assert sum(one["count"] for one in found) == FLOOD  # counted by requests, not by partitions
     assert len(found) <= 2 * (1 + took_s // 10)
 
 
@@ -381,7 +381,7 @@ def test_a_certificate_that_is_refused_is_a_failed_login(tmp_path: Path) -> None
         ):
             assert not client.recv(1)
     with socket.create_connection(("127.0.0.1", port), PATIENT_S) as scanner:
-        scanner.sendall(b"\x16\x03\x01\x00\x02ab")  # no certificate has to do with it
+        scanner.sendall(b"\x16\x03\x01\x00\x02ab")  # fails, but not because of a certificate
         assert scanner.recv(100) is not None
     embedded.stop()
 

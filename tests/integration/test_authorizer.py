@@ -1,4 +1,4 @@
-"""A node with an authorizer, and clients whose certificates name them."""
+"""A node with an authorizer, and clients that are named by their certificates."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -27,7 +27,7 @@ STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 class Place:
-    """The node, its administrator, and clients by name."""
+    """A node, its administrator, and its clients by name."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -39,7 +39,7 @@ class Place:
         self.start()
 
     def start(self) -> None:
-        """Start the node, anew."""
+        """Start the node, or start it again."""
         home = self.home
         self.embedded: EmbeddedBroker = start_embedded(
             home / "logs",
@@ -110,7 +110,7 @@ def entry(
 
 
 def produced(producer: Producer, topic: str) -> int:
-    """Return the error of a record, 0 if it was taken."""
+    """Produce a record and return its error code, 0 if it was stored."""
     errors: list[int] = []
 
     def delivered(error: Any, message: object) -> None:
@@ -135,7 +135,7 @@ def test_who_may_write_writes_until_that_is_taken_back_and_nobody_else_does(plac
     place.grant(denied)
     assert produced(ann, "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED
     place.revoke(denied)
-    again = Producer(place.settings("ann", acks="all"))  # librdkafka remembers a refusal for a while
+    again = Producer(place.settings("ann", acks="all"))  # librdkafka caches a denial for a while
     assert produced(again, "orders") == 0
     place.revoke(may_write)
     assert produced(again, "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED

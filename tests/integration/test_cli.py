@@ -1,4 +1,4 @@
-"""The command line as a process, against a node: what it prints, and how it ends."""
+"""The command line as a process, against a node: its output and its exit codes."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def test_json_copies_a_topic_exactly(node: Server) -> None:
 
 def test_places_to_begin(node: Server) -> None:
     where = node.bootstrap
-    # Retention would take records of 1970 away in the middle of the test.
+    # With a limit, retention would delete records of 1970 during the test.
     ottla(where, "topic", "create", "cli-places", "-c", "retention.ms=-1")
     for moment in (1000, 2000, 3000):
         ottla(where, "produce", "cli-places", "--timestamp", str(moment), given=f"at {moment}\n")

@@ -1,4 +1,4 @@
-"""The command line while its node is killed and comes back."""
+"""The command line while its node is killed and restarted."""
 
 import os
 import subprocess

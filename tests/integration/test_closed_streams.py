@@ -1,4 +1,4 @@
-"""A command whose standard streams are closed, or lead to a full disk; each starts a Python, as by a user."""
+"""Commands whose standard streams are closed or lead to a full disk, each in a new Python, as for a user."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ TIMEOUT_S = 60
 
 
 def shell(redirected: str, *arguments: str) -> "subprocess.Popen[str]":
-    """`ottla` with its streams redirected as a shell does it."""
+    """Start `ottla` with its streams redirected by a shell."""
     return subprocess.Popen(
         ["/bin/sh", "-c", f'exec "$@" {redirected}', "sh", sys.executable, "-m", "ottla", *arguments],
         cwd=ROOT,
@@ -27,7 +27,7 @@ def shell(redirected: str, *arguments: str) -> "subprocess.Popen[str]":
 
 
 def run(redirected: str, *arguments: str) -> tuple[int, str, str]:
-    """The exit code, and what was printed."""
+    """Run a command and return its exit code, its output and its errors."""
     process = shell(redirected, *arguments)
     out, errors = process.communicate("a line\n", timeout=TIMEOUT_S)
     return process.returncode, out, errors
@@ -104,7 +104,7 @@ def test_a_node_whose_log_nobody_reads_serves_on_and_stops(tmp_path: Path) -> No
 
 
 def audited_change(client: WireClient, number: int) -> None:
-    """A change that is a line of the log."""
+    """Make a change that is a line of the audit log."""
     entry = {
         "resource_type": 2,  # TOPIC
         "resource_name": f"topic-{number}",

@@ -1,4 +1,4 @@
-"""A bit that flips on the disk of one replica of three, as its cluster gets rid of it by itself."""
+"""A bit flips on the disk of one of three replicas, and the cluster repairs the damage by itself."""
 
 import json
 import urllib.request
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 def segments_of(data: Path, node_id: int, topic: str) -> dict[str, bytes]:
-    """The segments of a replica by name."""
+    """Return the contents of a replica's segments by file name."""
     directory = data / f"node-{node_id}" / f"{topic}-0"
     return {path.name: path.read_bytes() for path in sorted(directory.glob("*.log"))}
 

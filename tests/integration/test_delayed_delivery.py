@@ -20,7 +20,7 @@ TOPIC = 2
 
 @pytest.fixture
 def member(broker: EmbeddedBroker) -> Iterator[Member]:
-    """A member that has acquired the ten records of a topic that delays delivery."""
+    """Yield a member that has acquired the ten records of a topic with delayed delivery."""
     one = Member(broker.bootstrap, "m1", ten_records(broker.bootstrap))
     alter(one.wire, {"ottla.delivery.delay.enable": "true"})
     assert one.acquire() == [(0, 9, 1)]
@@ -35,7 +35,7 @@ def alter(wire: WireClient, settings: dict[str, str]) -> int:
 
 
 def produce(wire: WireClient, *waits: bytes | None, compression: Compression = Compression.NONE) -> Any:
-    """Produce a record for each wait in ms."""
+    """Produce one record per delay, given in ms; None is no delay."""
     headers = [(("ottla.deliver.after.ms", wait),) if wait is not None else () for wait in waits]
     batch = build_batch([(None, b"v", now_ms(), each) for each in headers], compression=compression)
     data = {"index": 0, "records": bytes(batch)}
@@ -74,7 +74,7 @@ def test_a_node_that_starts_again_delays_them_still(
     assert member.acknowledge((0, 9, [ACCEPT]), (11, 11, [ACCEPT])) == ErrorCode.NONE
 
     def forget(node: Any) -> None:
-        """Let the node lead the partition anew, with nothing but what was written."""
+        """Drop the share-partitions, so that the node loads their state again from the log."""
         shares = node.services.shares
         for led in list(shares.share_partitions.values()):
             shares._drop(led)
@@ -89,7 +89,7 @@ def test_a_node_that_starts_again_delays_them_still(
             for led in node.services.shares.share_partitions.values()
         ]
     )
-    assert states[0][0][:3] == (10, 10, 5)  # it waits
+    assert states[0][0][:3] == (10, 10, 5)  # WAITING until it is due
     again.wire.close()
 
 

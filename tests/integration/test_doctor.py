@@ -1,4 +1,4 @@
-"""`ottla doctor` before what is really broken: ports, names, disks, nodes that are down or somebody else."""
+"""`ottla doctor` on real faults: ports, names, disks, nodes that are down or are not the expected ones."""
 
 import asyncio
 import json
@@ -72,7 +72,7 @@ def of_node(*overrides: str) -> list[Finding]:
 
 
 def doctor(bootstrap: str, *arguments: str, code: int) -> str:
-    """What the command prints, and that it ends so."""
+    """Run the command, which must end with this code and print no error, and return its output."""
     process = command_line.start(bootstrap, "doctor", *arguments)
     out, err = process.communicate(timeout=command_line.TIMEOUT_S)
     assert (process.returncode, err) == (code, ""), out + err
@@ -85,7 +85,7 @@ def speaks(port: int, *, timeout_s: float = TIMEOUT_S) -> Speaks:
 
 @contextmanager
 def server(answer: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A port at which each connection is answered so."""
+    """Serve a port at which `answer` handles each connection, and yield its number."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -132,7 +132,7 @@ def test_a_node_that_died_is_missed(three: Cluster) -> None:
     admin.create_topics([lonely])["lonely"].result(TIMEOUT_S)
     three.kill(victim)
     try:
-        for _ in range(20):  # the controller may not have seen it yet
+        for _ in range(20):  # the controller may not have fenced it yet
             text = doctor(three.bootstrap, "--timeout", "10", code=1)
             if "fenced" in text and "no leader" in text:
                 break
@@ -192,7 +192,7 @@ def test_clients_that_ask_what_is_not_served_are_named(tmp_path: Path) -> None:
     try:
         well = of_cluster(node.bootstrap)
         with socket.create_connection(("127.0.0.1", node.port), timeout=10) as client:
-            body = struct.pack(">hhih", 1, 0, 1, -1)  # Fetch, version 0, which no client of today asks
+            body = struct.pack(">hhih", 1, 0, 1, -1)  # Fetch, version 0, which current clients do not send
             client.sendall(struct.pack(">i", len(body)) + body)
             assert client.recv(1) == b"", "it is closed"
         found = problems(of_cluster(node.bootstrap))
@@ -214,9 +214,9 @@ def test_a_log_that_cannot_be_cleaned_is_named(tmp_path: Path) -> None:
         for value in ("first", "second", "third"):
             producer.produce("changes", value, key="k")
             assert producer.flush(TIMEOUT_S) == 0
-            time.sleep(0.01)  # a segment of its own for the next one
+            time.sleep(0.01)  # the next record gets a new segment
         with (tmp_path / "ottla" / "changes-0" / "00000000000000000000.log").open("r+b") as log:
-            log.seek(65)  # behind the header of the first batch: its CRC is another one
+            log.seek(65)  # after the header of the first batch, so its CRC no longer matches
             log.write(b"\xff")
         compact = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
         topic = ConfigResource(ConfigResource.Type.TOPIC, "changes", incremental_configs=[compact])
@@ -230,7 +230,7 @@ def test_a_log_that_cannot_be_cleaned_is_named(tmp_path: Path) -> None:
     assert "Node 1 cannot clean a compacted log, which therefore grows: changes-0 (" in found
 
 
-# ---- what else may listen ------------------------------------------------------------------------
+# ---- other programs at a port --------------------------------------------------------------------
 
 
 def test_a_web_server_is_no_listener() -> None:
@@ -239,12 +239,12 @@ def test_a_web_server_is_no_listener() -> None:
             self.send_error(404)
 
         def log_message(self, *arguments: Any) -> None:
-            """Nothing."""
+            """Print nothing."""
 
     web = HTTPServer(("127.0.0.1", 0), Page)
     thread = threading.Thread(target=web.serve_forever)
     thread.start()
-    found = speaks(web.server_port, timeout_s=4.0)  # so long it is waited for an answer to a frame of Kafka
+    found = speaks(web.server_port, timeout_s=4.0)  # time for an answer to a Kafka request
     web.shutdown()
     thread.join()
     web.server_close()
@@ -357,7 +357,7 @@ def test_what_is_no_directory(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 8 MiB, as root alone may mount one."""
+    """Mount a file system of 8 MiB, which only root may do."""
     mount = tmp_path / "small"
     mount.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(mount)]

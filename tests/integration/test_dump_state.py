@@ -1,4 +1,4 @@
-"""The tools that replay internal logs, on the files that a node leaves."""
+"""The tools that replay internal logs, on the files that a node leaves behind."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A node inside the test process: its life, its data directory, its limits, and what it holds in memory."""
+"""A node inside the test process: its start and end, data directory, limits, and what it holds in memory."""
 
 import asyncio
 import contextlib
@@ -68,7 +68,10 @@ def test_a_node_of_another_id_is_refused(embedded: Start, tmp_path: Path) -> Non
 
 
 def test_what_metadata_begin_while_a_node_ends_ends_with_it(embedded: Start) -> None:
-    """What is committed is applied to the last, and may be what a follower has to tell its leader of."""
+    """Committed metadata are applied until the node has ended, and can start work.
+
+    For example, a follower then has something to report to its leader.
+    """
     node = embedded()
     steps = []
 
@@ -114,7 +117,7 @@ def test_what_is_begun_when_a_part_has_failed_ends_with_the_node(embedded: Start
 
 
 class RefusingGroup:
-    """As a task group is on Python 3.13 when a part has failed: it closes what it refuses."""
+    """A task group as on Python 3.13 after a task has failed: it rejects new tasks and closes them."""
 
     def create_task(self, work: Coroutine[Any, Any, Any]) -> None:
         work.close()
@@ -141,7 +144,7 @@ def test_what_a_task_group_refuses_and_closes_ends_as_if_it_had_begun(embedded: 
 def test_coordinators_that_have_something_to_begin_when_a_part_has_failed_do_not_mind(
     embedded: Start,
 ) -> None:
-    """Shards are to be read, or ids to be given, as metadata or clients have it."""
+    """Until the node has ended, metadata can order shards to load, and clients can need producer ids."""
     node = embedded()
     with contextlib.closing(WireClient(node.bootstrap)) as client:
         create(client, "t")
@@ -246,13 +249,13 @@ def test_connections_are_counted_and_refused_beyond_the_limit(embedded: Start) -
             one_more.call("metadata", 4)
 
     deadline = time.monotonic() + 60
-    while not _serves(node):  # it may not have seen yet that the others have gone
+    while not _serves(node):  # the node may not have noticed yet that the others have disconnected
         assert time.monotonic() < deadline
 
 
 @contextmanager
 def _reserve_in_use(node: EmbeddedBroker) -> Iterator[None]:
-    """Hold all connections that are let in from this machine beyond the limits; each of them is served."""
+    """Open all connections that the node accepts from this machine beyond the limits, and use each."""
     with ExitStack() as held:
         for _ in range(MAX_LOCAL):
             administrator = held.enter_context(WireClient(node.bootstrap))
@@ -470,7 +473,7 @@ def test_partitions_of_a_failed_log_directory_have_no_leader_in_the_metadata(
 
 
 def _offline(topic: Any) -> set[int]:
-    """The partitions of a topic that have an offline replica."""
+    """Return the partitions of a topic that have an offline replica."""
     return {one.partition_index for one in topic.partitions if list(one.offline_replicas)}
 
 

@@ -1,4 +1,4 @@
-"""`ottla.testing.Cluster` as its user has it: ready at once, hurt by methods, and gone without a trace."""
+"""`ottla.testing.Cluster` as a user has it: ready at once, faults by methods, and nothing left behind."""
 
 import asyncio
 import os
@@ -21,20 +21,20 @@ from tests.integration.cluster.conftest import eventually
 
 pytestmark = pytest.mark.slow
 TIMEOUT_S = 60
-STOPS = 5  # tries of what a busy machine may hold up
+STOPS = 5  # attempts, since a busy machine may delay one
 PARTITION_EOF = ClientError._PARTITION_EOF
 QUIET = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200}
 
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[Cluster]:
-    """Three nodes for all tests that leave them as they were."""
+    """Start three nodes for all tests that leave them unchanged."""
     with Cluster(nodes=3) as cluster:
         yield cluster
 
 
 def create(cluster: Cluster, *, replicas: int = 3, **configs: str) -> str:
-    """A new topic of one partition."""
+    """Create a topic of one partition and return its name."""
     name = f"topic-{uuid4().hex[:8]}"
     config = {key.replace("_", "."): value for key, value in configs.items()}
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **QUIET})
@@ -46,7 +46,7 @@ def create(cluster: Cluster, *, replicas: int = 3, **configs: str) -> str:
 def produce(
     cluster: Cluster, topic: str, *values: str, timeout_s: float = TIMEOUT_S, bootstrap: str = ""
 ) -> None:
-    """Each acknowledged by all replicas in sync; KafkaException otherwise."""
+    """Produce values, each acknowledged by all replicas in sync; raise a KafkaException for a failure."""
     failures: list[KafkaException] = []
     producer = Producer(
         {
@@ -69,7 +69,7 @@ def produce(
 
 
 def consume(cluster: Cluster, topic: str, at_least: int) -> list[str]:
-    """All that the topic has, when it has so much."""
+    """Return all values of the topic once it has at least this many."""
     settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "none", "enable.partition.eof": True}
     consumer = Consumer({**settings, **QUIET})
     consumer.assign([TopicPartition(topic, 0, 0)])
@@ -94,7 +94,7 @@ def moved(cluster: Cluster, topic: str, old_leader: int) -> Callable[[], bool]:
     return lambda: cluster.leader_of(topic, 0) not in (-1, old_leader)
 
 
-# ---- life ----------------------------------------------------------------------------------------
+# ---- start and end -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("nodes", "replicas"), [(1, 1), (4, 4)])
@@ -119,7 +119,7 @@ def test_nobody_waits_two_seconds_for_a_quorum_that_is_gone() -> None:
     assert min(stopped_s) < 1.9
 
 
-# In a process of its own: threads and directories of other clusters come and go.
+# Runs in a separate process, since other clusters in this one start and end threads and directories.
 LEAVES_NOTHING = """
 import pathlib, socket, sys, tempfile, threading
 
@@ -237,7 +237,7 @@ def _at_once(action: Callable[[int], None], node_ids: Iterable[int]) -> None:
         one.join()
 
 
-# ---- what can happen to a node -------------------------------------------------------------------
+# ---- faults of a node ----------------------------------------------------------------------------
 
 
 def test_a_killed_leader_is_replaced_and_comes_back_with_its_files(three: Cluster) -> None:
@@ -277,7 +277,7 @@ def test_a_node_that_is_shut_down_has_handed_over(three: Cluster) -> None:
 
 
 def test_a_node_that_hangs_is_replaced_and_goes_on_when_it_may() -> None:
-    # What waits for a heartbeat that does not come is the session; a test need not wait so long.
+    # A node that hangs is fenced when its session expires; a short session keeps the test short.
     overrides = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "200"}
     with Cluster(nodes=3, overrides=overrides) as cluster:
         topic = create(cluster, min_insync_replicas="2")
@@ -303,7 +303,7 @@ def test_a_cut_off_leader_acknowledges_nothing_and_takes_over_what_the_others_ha
 
         cluster.isolate(leader)
         eventually(moved(cluster, topic, leader), "another node leads")
-        # Asked for metadata, the one that is cut off still names itself: ask the others.
+        # The metadata of the isolated node still name it as leader, so do not bootstrap from it.
         majority = [one for index, one in enumerate(cluster.bootstrap.split(",")) if index != leader]
         produce(cluster, topic, "meanwhile", bootstrap=",".join(majority))
         cluster.heal()

@@ -1,4 +1,4 @@
-"""`Cluster(secure=True)` as its user has it: clients of several libraries, users and rights, broken nodes."""
+"""`Cluster(secure=True)` as a user has it: clients of several libraries, users and rights, failed nodes."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ from ottla.node.secure_setup.secure_directory import issue_more
 from ottla.node.security.cluster_key import cluster_key
 from tests.integration.cluster.conftest import eventually
 
-with warnings.catch_warnings():  # it reads its schemas in a way that Python 3.11 deprecates
+with warnings.catch_warnings():  # kafka-python reads its schemas in a way that Python 3.11 deprecates
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaConsumer, KafkaProducer
 
@@ -47,7 +47,7 @@ QUIET = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms":
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[Cluster]:
-    """Three nodes for all tests that leave them as they were."""
+    """Start three nodes for all tests that leave them unchanged."""
     with Cluster(nodes=3, secure=True, rest=True) as cluster:
         yield cluster
 
@@ -60,7 +60,7 @@ def create(cluster: Cluster, topic: str) -> str:
 
 
 def produce(config: dict[str, Any], topic: str, value: str, timeout_s: float = TIMEOUT_S) -> str | None:
-    """Return the name of the error, None if it was acknowledged."""
+    """Produce a value and return the name of the error, None if it was acknowledged."""
     outcomes: list[KafkaError | None] = []
     producer = Producer({**config, **QUIET, "message.timeout.ms": int(timeout_s * 1000)})
     producer.produce(topic, value, on_delivery=lambda error, _: outcomes.append(error))
@@ -120,7 +120,7 @@ def test_aiokafka_writes_and_reads(three: Cluster) -> None:
 
 
 def shared(config: dict[str, Any], topic: str, group: str, seconds: float) -> tuple[list[str], set[str]]:
-    """Read as a member of a share group until there is a record; return what came, and names of errors."""
+    """Poll as a member of a share group until there is a record; return the values and names of errors."""
     told: set[str] = set()
     values: list[str] = []
     consumer = ShareConsumer({**config, **QUIET, "group.id": group})
@@ -141,7 +141,7 @@ def shared(config: dict[str, Any], topic: str, group: str, seconds: float) -> tu
 
 
 def test_a_worker_of_a_share_group_needs_the_rights_that_the_page_names_and_no_more(three: Cluster) -> None:
-    """docs/acls.md: READ on the topic and on the group."""
+    """docs/acls.md names them: READ on the topic and on the group."""
     topic, group = create(three, "shared-orders"), "shared-workers"
     three.add_user("sam")
     config = three.client_config(user="sam")
@@ -250,7 +250,7 @@ def test_it_starts_within_seconds_and_leaves_no_thread_and_no_file() -> None:
 
     assert took_s < 20, "a busy machine; else two seconds"
     assert not authority.exists() and not authority.parent.parent.exists()
-    # The cluster of the other tests, which runs on, may have taken another thread for its files meanwhile.
+    # The cluster of the other tests still runs, and may have started another thread for its files meanwhile.
     left = {thread.name for thread in threading.enumerate() if thread not in before}
     assert all(name.startswith("uvloop_") for name in left), left
 
@@ -263,7 +263,7 @@ def test_nodes_can_be_broken(hurt: str) -> None:
         harm: Callable[[int], None] = getattr(cluster, hurt)
 
         harm(victim)
-        # A node that is cut off still tells clients that it leads.
+        # An isolated node still tells clients that it is the leader.
         others = [one for index, one in enumerate(cluster.bootstrap.split(",")) if index != victim]
         config = {**cluster.client_config(), "bootstrap.servers": ",".join(others)}
         eventually(lambda: hurt == "restart" or cluster.leader_of(topic, 0) != victim, "another leads")

@@ -1,4 +1,4 @@
-"""Records sent from files over real sockets: in pieces, in order, and given up where they cannot be whole."""
+"""Records sent from files over real sockets: in pieces, in order, and abandoned if they are incomplete."""
 
 import asyncio
 import functools
@@ -65,10 +65,10 @@ class Line:
 
 
 def on_a_loop(story: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a test on the event loop that a node uses."""
+    """Run a test on the same kind of event loop as a node."""
 
     async def until_something_fails(**fixtures: Any) -> None:
-        """Run it to its end, or until a callback of the loop fails, which would leave it waiting."""
+        """Run the test until it ends or a callback of the loop fails, after which it would wait for ever."""
         main, failures = asyncio.current_task(), list[BaseException]()
 
         def fail(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -256,7 +256,7 @@ async def test_a_disk_that_fails_half_way_ends_the_answer() -> None:
 
 
 class OneConnection:
-    """A listener reduced to a connection that answers each frame as the test says."""
+    """A listener reduced to one connection, which answers each frame as the test says."""
 
     def __init__(self, answer: Callable[[bytes], Answer], tasks: asyncio.TaskGroup) -> None:
         self.loop = asyncio.get_running_loop()
@@ -302,7 +302,7 @@ def frame(body: bytes) -> bytes:
 async def test_pipelined_answers_keep_their_order(records: FileRecords, closes: bool) -> None:
     def answer(body: bytes) -> Answer:
         if closes and body == b"3":
-            server.connection.close()  # as a node does that stops: what was answered is still sent
+            server.connection.close()  # as a node that stops: earlier responses are still sent
         return [body, records] if body in b"13" else [body]
 
     async with asyncio.TaskGroup() as tasks:

@@ -1,4 +1,4 @@
-"""`ottla group` as a process, against a node; tests/compat/clients/test_ottla.py asks Apache Kafka."""
+"""`ottla group` as a process, against a node; tests/compat/clients/test_ottla.py runs it on Apache Kafka."""
 
 import json
 import signal
@@ -20,7 +20,7 @@ TEN_EACH = "".join(f'{{"value":"v{number}","partition":{number % 2}}}\n' for num
 
 @pytest.fixture
 def topic(node: Server) -> str:
-    """A topic of two partitions with ten records each."""
+    """Create a topic of two partitions with ten records each."""
     name = f"of-groups-{uuid4().hex[:8]}"
     ottla(node.bootstrap, "topic", "create", name, "-p", "2")
     ottla(node.bootstrap, "produce", name, "--input", "json", given=TEN_EACH)
@@ -37,7 +37,7 @@ def told(node: Server, *arguments: str) -> Any:
 
 
 def join(node: Server, group: str, topic: str) -> "subprocess.Popen[str]":
-    """A member that reads on; the group is stable when this returns."""
+    """Start a member that keeps reading; return when the group is stable."""
     member = start(node.bootstrap, "consume", topic, "--group", group)
     deadline = time.monotonic() + TIMEOUT_S
     while [one["state"] for one in told(node, "list") if one["group"] == group] != ["Stable"]:
@@ -46,7 +46,7 @@ def join(node: Server, group: str, topic: str) -> "subprocess.Popen[str]":
 
 
 def leave(member: "subprocess.Popen[str]") -> None:
-    """It commits what it has read, and leaves."""
+    """Stop a member, which commits its position and leaves the group."""
     member.send_signal(signal.SIGTERM)
     member.communicate(timeout=TIMEOUT_S)
     assert member.returncode == 143
@@ -212,7 +212,7 @@ def test_several_groups_are_reset_together_or_not_at_all(
 def test_all_groups_are_reset_but_those_with_members(
     node: Server, topic: str, group: str, tmp_path: Path
 ) -> None:
-    """Executed by a file alone: the node has groups of other tests, too."""
+    """Only the plan from a file is executed, since the node has groups of other tests, too."""
     busy, calm = f"{group}-busy", f"{group}-calm"
     reset(node, calm, "--to-offset", "4", "--topic", topic, "--execute")
     member = join(node, busy, topic)

@@ -1,4 +1,4 @@
-"""`ottla start --nodes-per-host`: several nodes of one host, in processes that are started again."""
+"""`ottla start --nodes-per-host`: several nodes of one host, in processes that are restarted if they end."""
 
 import json
 import os
@@ -26,7 +26,7 @@ StartHost = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start_host(tmp_path: Path) -> Iterator[StartHost]:
-    """Start a host of a cluster in a folder of its own; all are killed at the end."""
+    """Yield a function that starts a host in a folder of its own; all hosts are killed at the end."""
     port = free_ports(NODES + 1)
     started: list[subprocess.Popen[str]] = []
     settings = {
@@ -40,7 +40,7 @@ def start_host(tmp_path: Path) -> Iterator[StartHost]:
     }
     file = tmp_path / "server.properties"
     file.write_text("".join(f"{name}={settings[name]}\n" for name in settings))
-    file.chmod(0o600)  # it has a secret
+    file.chmod(0o600)  # it contains a secret
 
     def start(*words: str) -> "subprocess.Popen[str]":
         command = [sys.executable, "-m", "ottla", "start", "--config", str(file)]
@@ -56,7 +56,7 @@ def start_host(tmp_path: Path) -> Iterator[StartHost]:
 
 
 def ready(process: "subprocess.Popen[str]") -> str:
-    """The servers to begin with, as the host told them."""
+    """Return the bootstrap servers that the host prints."""
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line.startswith("READY bootstrap=") and line.endswith(f" nodes={NODES}\n"), line

@@ -1,4 +1,4 @@
-"""The keys of a provider are fetched over https from where they may be, and stay while it fails."""
+"""The keys of a provider are fetched over https from trusted hosts only, and kept while it fails."""
 
 import asyncio
 import ssl
@@ -26,7 +26,7 @@ PAUSES = JwksPauses(refresh_ms=3_600_000, retry_backoff_ms=20, retry_backoff_max
 
 
 class Provider:
-    """A server of keys, which answers as a test wants it to."""
+    """A server of keys, whose answer a test can set."""
 
     def __init__(self, ca: trustme.CA) -> None:
         self.requests = 0
@@ -164,7 +164,7 @@ def test_tokens_are_verified_by_the_keys_of_now_and_a_new_key_is_fetched(tmp_pat
 def test_a_provider_with_another_authority_is_trusted_when_the_file_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the file is not there the old authority counts, and the keys that were fetched last."""
+    """While the file is missing, the old CA counts, and so do the keys that were fetched last."""
     monkeypatch.setattr(trust_file, "LOOK_SECONDS", 0.05)
     place, old, new = tmp_path / "ca.pem", trustme.CA(), trustme.CA()
     old.cert_pem.write_to_path(str(place))

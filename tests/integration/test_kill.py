@@ -1,4 +1,4 @@
-"""A node that is killed in the middle of its work: what it acknowledged is there when it comes back."""
+"""A node that is killed while it works: all that it acknowledged is there when it is restarted."""
 
 import threading
 import time
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 class Sender:
-    """Produces numbered records with acks=all in a thread and notes what was acknowledged where."""
+    """A producer of numbered records with acks=all in a thread, with the acknowledged offsets."""
 
     def __init__(self, bootstrap: str, topic: str, **settings: Any) -> None:
         self.producer = Producer(

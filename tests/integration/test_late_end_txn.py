@@ -1,4 +1,4 @@
-"""An EndTxn that its client gave up, and that comes seconds later, decides nothing (KAFKA-17754)."""
+"""An EndTxn that arrives seconds after its client gave it up decides nothing (KAFKA-17754)."""
 
 import contextlib
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""`ottla cluster up` as its user has it: one command, one process a node, nodes that die and come back.
+"""`ottla cluster up` as a user runs it: one command, one process per node, nodes that die and return.
 
-The nodes begin as they do for a user: each starts a Python, and loads what it needs.
+The nodes start as they do for a user: each in a new Python that loads what it needs.
 """
 
 import json
@@ -30,20 +30,20 @@ from tests.ports import free_ports
 pytestmark = pytest.mark.slow
 NODES = 3
 TIMEOUT_S = 60
-PROMPT_S = 20  # on a machine under load; else half a second
+PROMPT_S = 20  # on a machine under load; half a second otherwise
 Up = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
-    """`up(options)` runs `cluster up` in `tmp_path` until the end of the test."""
+    """Yield `up(options)`, which runs `cluster up` in `tmp_path` until the end of the test."""
     with ups(tmp_path) as start:
         yield start
 
 
 @contextmanager
 def ups(data: Path) -> Iterator[Up]:
-    """Starts clusters in `data`, and ends them."""
+    """Yield a function that starts clusters in `data`; all of them end with the block."""
     running: list[subprocess.Popen[str]] = []
 
     def start(*options: str, nodes: int = NODES) -> "subprocess.Popen[str]":
@@ -63,29 +63,29 @@ def ups(data: Path) -> Iterator[Up]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalCluster:
-    """A cluster that is up, in `data`."""
+    """A running cluster in `data`."""
 
     process: "subprocess.Popen[str]"
     data: Path
     addresses: str
-    start: Up  # another one in the same directory
+    start: Up  # starts another one in the same directory
 
     def run(self, *arguments: str, given: str = "") -> str:
-        """What a command prints that is asked of it."""
+        """Run a command against the cluster and return its output."""
         process = ottla(*arguments, "--bootstrap", self.addresses)
         out, errors = process.communicate(given, timeout=TIMEOUT_S)
         assert process.returncode == 0, errors
         return out
 
     def partition(self, topic: str) -> dict[str, Any]:
-        """The one partition of a topic."""
+        """Return the only partition of a topic."""
         [described] = json.loads(self.run("topic", "describe", topic, "--output", "json"))
         return dict(described["partitions"][0])
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """One for all tests that leave its nodes running."""
+    """Start a cluster for all tests that leave its nodes running."""
     data = tmp_path_factory.mktemp("local")
     with ups(data) as start:
         process = start("--override", "num.partitions=7")
@@ -111,7 +111,7 @@ def at(data: Path) -> tuple[str, str]:
 
 
 def wait_until_ready(process: "subprocess.Popen[str]") -> str:
-    """The addresses that the line READY tells."""
+    """Return the addresses in the line READY."""
     assert process.stdout is not None
     line = process.stdout.readline()
     match = re.fullmatch(r"READY bootstrap=(\S+) rest=http://\S+:\d+(?:,http://\S+:\d+)*\n", line)
@@ -240,7 +240,7 @@ def test_ctrl_c_stops_all_nodes_and_the_same_cluster_comes_up_again(up: Up, tmp_
     second = up()
     read = ottla("consume", "kept", "--until-end", "--bootstrap", wait_until_ready(second))
     out, _ = read.communicate(timeout=TIMEOUT_S)
-    second.send_signal(signal.SIGHUP)  # its terminal is closed
+    second.send_signal(signal.SIGHUP)  # sent when the terminal is closed
     second.communicate(timeout=TIMEOUT_S)
 
     assert wrote.returncode == 0, errors
@@ -261,7 +261,7 @@ def test_a_cluster_that_cannot_start_says_why(up: Up, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_before_it_is_ready_is_no_fault(up: Up, tmp_path: Path) -> None:
-    # Three moments: Python loads the nodes, they bind their sockets, they look for each other.
+    # Three moments of a start: Python loads the node, it binds its sockets, it looks for the other nodes.
     for moment in ("node.log", "pid", "data/meta.properties"):
         data = tmp_path / Path(moment).name
         process = up(*at(data))

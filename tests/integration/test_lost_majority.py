@@ -1,4 +1,4 @@
-"""A node whose majority is gone says so: in its health, on every answer, and to the command line."""
+"""A node without a majority reports it: in its health, on every REST answer, and to the command line."""
 
 import asyncio
 import http.client
@@ -20,7 +20,7 @@ from tests.integration.cluster.conftest import eventually
 pytestmark = pytest.mark.slow
 SESSION = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "300"}
 TIMEOUT_S = 20
-# Commands that change nothing, with the text on stderr beside the warning, and the exit code.
+# Commands that change nothing, with the text on stderr besides the warning, and the exit code.
 LOOKS: dict[str, tuple[tuple[str, ...], str, int | None]] = {
     "topic list": ((), "", 0),
     "topic describe": (("t",), "", 0),
@@ -33,13 +33,13 @@ LOOKS: dict[str, tuple[tuple[str, ...], str, int | None]] = {
     "group lag": (("--all",), "groups of broker 2 are missing", 1),
     "group config": (("g",), "", 0),
     "txn list": ((), "transactions of broker 2 are missing", 1),
-    # Which partitions nobody leads depends on who led them, and on what was fenced in time.
+    # The result depends on which node led the partitions, and on which nodes were fenced in time.
     "txn find-hanging": (("--all",), "", None),
 }
 
 
 def ask(url: str, path: str) -> tuple[Any, str | None]:
-    """The body of an answer, and since when the node that gave it is cut off."""
+    """Return the body of an answer, and the time since which its node is cut off."""
     connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
     try:
         connection.request("GET", path)
@@ -52,13 +52,13 @@ def ask(url: str, path: str) -> tuple[Any, str | None]:
 
 
 def ottla(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    """Run a command to its exit code."""
+    """Run a command and return its exit code."""
     monkeypatch.setattr(sys, "argv", ["ottla", *words])
     return main()
 
 
 def controllers(address: str) -> tuple[int, int]:
-    """The controller as Metadata and as DescribeCluster name it."""
+    """Return the controller that Metadata names, and the one that DescribeCluster names."""
 
     async def look() -> tuple[int, int]:
         host, _, port = address.partition(":")
@@ -101,7 +101,7 @@ def test_a_node_that_lost_its_majority_is_not_healthy_until_it_is_back(
         ]
         assert float(gauge.split()[-1]) >= 3
         missing = ask(url, "/v1/groups")[0]["missing"]
-        assert 2 in [one["broker_id"] for one in missing]  # the first may be fenced already
+        assert 2 in [one["broker_id"] for one in missing]  # broker 1 may be fenced already
         for command, (arguments, words, code) in LOOKS.items():
             asked = [*command.split(), *arguments, "--timeout", str(TIMEOUT_S), "-b", own]
             begun = time.monotonic()

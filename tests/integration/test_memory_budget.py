@@ -1,4 +1,4 @@
-"""Clients that fill every part of a node's memory stay within its budget, and others are served."""
+"""Clients that fill every part of a node's memory stay within its budget, and other clients are served."""
 
 import re
 import urllib.request
@@ -18,7 +18,7 @@ from tests.integration.test_limits import rss_bytes
 from tests.ports import free_port
 
 MIB: Final = 1 << 20
-# A small pod. Its base, some 80 MiB, is measured before.
+# A small pod. The memory of the idle node, about 80 MiB, is measured before.
 MEMORY_BYTES: Final = 256 * MIB
 GROWTH_BYTES: Final = int(MEMORY_BYTES * BUDGET_SHARE)
 ABSENT_PARTITIONS: Final = 50_000
@@ -41,7 +41,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def session_id_of(answer: bytes) -> int:
-    """The session id in an answer to a fetch of version 12."""
+    """Return the session id in a Fetch response of version 12."""
     return int.from_bytes(answer[4 + 1 + 4 + 2 :][:4])
 
 
@@ -81,7 +81,7 @@ def test_sessions_of_absent_partitions_leave_nothing_and_come_one_after_the_othe
 
 
 def serve(client: WireClient) -> None:
-    """Produce and fetch as an honest client."""
+    """Produce and fetch as a well-behaved client."""
     data = [{"name": "memory", "partition_data": [{"index": 0, "records": batch([b"honest"])}]}]
     produced = only(client.call("produce", 9, acks=-1, timeout_ms=30_000, topic_data=data).responses)
     assert not produced.partition_responses[0].error_code

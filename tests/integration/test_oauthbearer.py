@@ -1,4 +1,4 @@
-"""Clients log in with access tokens, by keys that the node fetches of a provider on this machine."""
+"""Clients log in with access tokens; the node fetches the keys from a provider on this machine."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ class OauthNode(NamedTuple):
     bootstrap: str
 
     def principals(self) -> set[str]:
-        """Return who is connected to the listener of tokens."""
+        """Return the principals that are connected to the listener with tokens."""
 
         def read(broker: Broker) -> set[str]:
             return {one.info.access.principal for one in broker.listeners[1].connections}
@@ -52,7 +52,7 @@ class OauthNode(NamedTuple):
 
 @pytest.fixture(scope="module")
 def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """The URL of keys, and the file with the authority of their host."""
+    """Yield the URL of the keys, and the file with the CA of their host."""
     with serve_keys(tmp_path_factory.mktemp("provider")) as served:
         yield served
 
@@ -213,7 +213,7 @@ def test_the_command_starts_a_node_that_takes_tokens(tmp_path: Path, provider: t
 
 
 class Changing:
-    """A node with a listener that begins with SCRAM alone, and another one that takes tokens."""
+    """A node with a listener that starts with SCRAM alone, and another one that accepts tokens."""
 
     def __init__(self, home: Path, provider: tuple[str, Path]) -> None:
         url, authorities = provider
@@ -235,7 +235,7 @@ class Changing:
         self.logins, self.others = (self.node.call(lambda b, n=n: b.listeners[n].port) for n in (1, 2))
 
     def change(self, **settings: str | None) -> tuple[int, str]:
-        """Change settings of the broker; return error code and message."""
+        """Change settings of the broker, and return the error code and the message."""
         configs = [
             {
                 "name": name.replace("__", "-").replace("_", "."),
@@ -250,12 +250,12 @@ class Changing:
         return answer.responses[0].error_code, str(answer.responses[0].error_message)
 
     def offered(self, port: int) -> list[str]:
-        """Return the mechanisms of a listener, as a client hears of them that asks for none of them."""
+        """Return the mechanisms that a listener offers to a client that asks for an unknown one."""
         with WireClient(f"127.0.0.1:{port}") as client:
             return list(client.call("sasl_handshake", 1, mechanism="NONE").mechanisms)
 
     def log_in(self, mechanism: str, said: bytes) -> int:
-        """Return the error code of a login."""
+        """Log in with one message and return the error code, or 58 if the server sends a challenge."""
         with WireClient(f"127.0.0.1:{self.logins}") as client:
             shaken = client.call("sasl_handshake", 1, mechanism=mechanism)
             if shaken.error_code:
@@ -352,7 +352,7 @@ def test_tokens_without_the_settings_that_they_need_are_refused(tmp_path: Path) 
 def test_tokens_are_refused_while_the_authorities_of_the_provider_cannot_be_read_and_taken_then(
     tmp_path: Path, provider: tuple[str, Path]
 ) -> None:
-    """The listener must not be told to have what it cannot offer."""
+    """The listener must not offer a mechanism that it cannot serve."""
     url, authorities = provider
     place, mine = tmp_path / "authorities.pem", "listener_name_logins_sasl_enabled_mechanisms"
     place.write_bytes(authorities.read_bytes())
@@ -376,7 +376,7 @@ def test_tokens_are_refused_while_the_authorities_of_the_provider_cannot_be_read
 
 
 def fetching(provider: tuple[str, Path], client_id: str, secret: str = SECRET, **more: str) -> dict[str, str]:
-    """Return the settings of a client that asks the provider for its tokens."""
+    """Return the settings of a client that fetches its tokens from the provider."""
     url, authorities = provider
     return {
         "security.protocol": "SASL_PLAINTEXT",
@@ -430,7 +430,7 @@ def test_a_provider_that_gives_no_token_is_told_without_the_secret(
     code: ErrorCode | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Longer than the test waits, so that nothing else than the answer ends it; a slow one ends it by itself.
+    # A long limit, so that only the answer ends the wait; a short one for the answer that never completes.
     monkeypatch.setattr(token_endpoint, "FETCH_SECONDS", 1.0 if client_id == "drip" else 60.0)
     began = time.monotonic()
     with pytest.raises(KafkaError if code else ClientSecurityError, match=words) as refused:

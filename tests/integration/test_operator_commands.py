@@ -1,4 +1,4 @@
-"""Commands of those who run a cluster: trim, health, info, drain, limits, settings and disks of brokers."""
+"""Commands for operators of a cluster: trim, health, info, drain, limits, settings and disks of brokers."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def topic(cluster: Cluster) -> str:
-    """A topic of two partitions on all nodes, with four records each."""
+    """Create a topic of two partitions on all nodes, with four records each."""
     name = f"care-{uuid4().hex[:8]}"
     ottla(cluster.bootstrap, "topic", "create", name, "-p", "2", "-r", "3")
     for partition in ("0", "1"):
@@ -79,7 +79,7 @@ def test_trim_says_what_it_needs(arguments: tuple[str, ...], words: str) -> None
 
 
 def test_a_drained_broker_leads_nothing_until_it_is_undrained(cluster: Cluster) -> None:
-    """Of few partitions the others lead one each, and none goes back: that is as even as it was before."""
+    """The other brokers have equal shares of few partitions, so none of these moves back."""
     topic = f"led-{uuid4().hex[:8]}"
     ottla(cluster.bootstrap, "topic", "create", topic, "-p", "6", "-r", "3")
 

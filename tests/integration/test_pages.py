@@ -1,6 +1,6 @@
 """The README and the pages of the documentation, each followed from an empty folder to its end.
 
-Pages on Spark are in tests/pipeline/spark/test_pages.py, which has a session for all of them.
+The pages about Spark are in tests/pipeline/spark/test_pages.py, which has one Spark session for all.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`ottla perf`: what is measured, in the words of Kafka's tools, also of what was interrupted."""
+"""`ottla perf`: measurements in the format of Kafka's tools, also of an interrupted run."""
 
 import json
 import re

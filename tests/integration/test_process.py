@@ -1,4 +1,4 @@
-"""A node as a process: start, READY, graceful stop, and its data directory for itself alone."""
+"""A node as a process: start, READY, graceful stop, and exclusive use of its data directory."""
 
 import http.client
 import json
@@ -22,7 +22,7 @@ from tests.node_fork import popen
 from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
-START_LIMIT_S = 30  # a machine under load; scripts/bench measures what it really takes
+START_LIMIT_S = 30  # for a machine under load; scripts/bench measures the usual time
 
 
 def metadata_of(server: Server) -> str:
@@ -180,7 +180,7 @@ def test_a_taken_port_of_a_file_is_named(tmp_path: Path) -> None:
     assert f"ottla: Cannot listen on listeners={address}: another process uses that port" in errors
 
 
-SLOW_EXPRESSION = "[ab]*a[ab]{100}|(?:.?){350}"  # 2 ms a name of 249 letters, and a second at most
+SLOW_EXPRESSION = "[ab]*a[ab]{100}|(?:.?){350}"  # 2 ms for a name of 249 letters, and a second at most
 SLOW_GROUPS, LONG_NAMES = 20, 300
 
 
@@ -231,7 +231,7 @@ def test_sigterm_ends_a_node_while_records_are_read_over_rest(tmp_path: Path, st
     server = start_node(tmp_path, "num.partitions=1", f"ottla.rest.listeners=http://{rest}")
     make_records(server, "read")
     cluster_id = json.loads(rest_answer(rest, "/v3/clusters")[1])["data"][0]["cluster_id"]
-    # No record is wanted, so that each page looks at all of them.
+    # The filter matches no record, so each page reads all of them.
     path = f"/v3/clusters/{cluster_id}/topics/read/records?filter=$.absent=1&timeout_ms=30000"
     seen: list[int] = []
     is_ended = threading.Event()
@@ -272,7 +272,7 @@ def make_records(server: Server, topic: str) -> None:
 
 
 def rest_answer(rest: str, path: str, accept: str = "application/json") -> tuple[int, bytes]:
-    """Status and body of a GET; the body of a tail ends with the node."""
+    """Send a GET and return status and body; the body of a live tail ends with the node."""
     connection = http.client.HTTPConnection(rest, timeout=60)
     try:
         connection.request("GET", path, headers={"Accept": accept})

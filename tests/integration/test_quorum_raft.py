@@ -1,4 +1,4 @@
-"""The quorum as a node sees it: a voter on a thread of its own, real disks and sockets."""
+"""The quorum as a node uses it: a voter in its own thread, with real disks and sockets."""
 
 import asyncio
 import contextlib
@@ -86,7 +86,7 @@ class Node:
 
 
 def free_ports() -> dict[int, int]:
-    """A port for each of three voters."""
+    """Return a free port for each of three voters."""
     return {node_id: free_port() for node_id in (1, 2, 3)}
 
 
@@ -140,7 +140,7 @@ def test_a_lone_voter_leads_at_once(tmp_path: Path) -> None:
         await until(lambda: node.leading)
         taken_s.append(time.monotonic() - began)
 
-    for name in "abcde":  # a busy machine may hold up one of them
+    for name in "abcde":  # several, since a busy machine may delay one of them
         node = opened(tmp_path / name)
         play([node], scene)
 
@@ -168,7 +168,7 @@ def test_a_lone_voter_leads_and_keeps_what_it_was_given(tmp_path: Path) -> None:
 
 
 def test_a_lone_voter_that_leads_rests_between_batches(tmp_path: Path) -> None:
-    """Nobody waits for its heartbeat, and an idle node is to cost next to nothing."""
+    """A lone voter has no followers that need heartbeats, and an idle node should use almost no CPU."""
     node = opened(tmp_path)
 
     async def scene() -> None:
@@ -316,13 +316,13 @@ def test_three_voters_go_on_without_one_and_take_it_in_again(tmp_path: Path) -> 
         home.mkdir()
 
     async def append(nodes: list[Node], name: str) -> None:
-        """Append where the lead is, which may change hands on a busy machine, until all have it."""
+        """Append on the leader, which may change on a busy machine, until all nodes have it."""
 
         tried: set[tuple[int, int]] = set()
 
         def attempt() -> bool:
             for place, node in enumerate(nodes):
-                # Once a reign: what was appended is under way, or its fate is told with the end of the reign.
+                # Once per leader: the record is then being replicated, or fails when that leader resigns.
                 if node.leading and name not in node.settings and (place, node.leading) not in tried:
                     tried.add((place, node.leading))
                     with contextlib.suppress(KafkaError):
@@ -357,7 +357,7 @@ def test_three_voters_go_on_without_one_and_take_it_in_again(tmp_path: Path) -> 
 
 
 class _HeldFile:
-    """A file whose syncs take as long as its disk says."""
+    """A file whose syncs block while those of its disk do."""
 
     def __init__(self, file: DiskFile, is_free: threading.Event) -> None:
         self._file = file
@@ -372,7 +372,7 @@ class _HeldFile:
 
 
 class HeldDisk:
-    """A real disk that hangs in every sync while `is_free` is not set."""
+    """A real disk whose syncs block while `is_free` is not set."""
 
     def __init__(self) -> None:
         self._disk = OsDisk()

@@ -1,4 +1,4 @@
-"""`ottla topic reassign` by plans: what kafka-reassign-partitions reads, writes and prints."""
+"""`ottla topic reassign` with plans: it reads, writes and prints what kafka-reassign-partitions does."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def topic(cluster: Cluster) -> str:
-    """A topic of two partitions on brokers 0 and 1."""
+    """Create a topic of two partitions on brokers 0 and 1."""
     name = f"moved-{uuid4().hex[:8]}"
     ottla(cluster.bootstrap, "topic", "create", name, "-p", "2", "-r", "2")
     ottla(cluster.bootstrap, "topic", "reassign", name, "-r", "0,1")
@@ -68,7 +68,7 @@ def test_a_plan_is_generated_carried_out_verified_and_rolled_back(
 
 
 def ottla_code_1(bootstrap: str, *arguments: str) -> str:
-    """Run a command that ends with 1 and no complaint; return its output."""
+    """Run a command that must end with 1 and print no error, and return its output."""
     from tests.compat.command_line import TIMEOUT_S, start
 
     process = start(bootstrap, *arguments)

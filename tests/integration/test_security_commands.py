@@ -26,7 +26,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredNode]:
 
 @pytest.fixture
 def admin(node: SecuredNode, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Commands:
-    """The commands of the administrator."""
+    """Return a runner of commands as the administrator."""
     return Commands(node.properties(), monkeypatch, capfd)
 
 
@@ -43,7 +43,7 @@ def settings(node: SecuredNode, user: str, password: str, mechanism: str = "SCRA
 
 
 def produced(client: dict[str, Any], topic: str) -> int:
-    """Return the error of a record that somebody sends, 0 if it was taken."""
+    """Produce a record as a client and return its error code, 0 if it was stored."""
     errors: list[int] = []
     heard: list[KafkaError] = []
     producer = Producer({**client, "error_cb": heard.append, "message.timeout.ms": 20_000})
@@ -61,7 +61,7 @@ def produced(client: dict[str, Any], topic: str) -> int:
 def test_a_user_logs_in_with_the_password_that_was_set_last(
     node: SecuredNode, admin: Commands, name: str, mechanism: str
 ) -> None:
-    """`,` and `=` are escaped in SCRAM's messages, and nowhere else."""
+    """`,` and `=` are escaped in SCRAM's messages only."""
     topic = f"of-{mechanism}".lower()
     admin("topic", "create", topic, "--if-not-exists")
     admin("acl", "create", "--allow", f"User:{name}", "--producer", "--topic", topic)
@@ -106,7 +106,7 @@ def test_a_dry_run_makes_no_user_and_reads_no_password(admin: Commands) -> None:
 
 
 class OnTerminal:
-    """A command that has a terminal of its own, and what it shows there."""
+    """A command that runs at a terminal of its own, and what it shows there."""
 
     def __init__(self, *words: str) -> None:
         run = [sys.executable, "-m", "ottla", *words]
@@ -122,7 +122,7 @@ class OnTerminal:
         self.shown = ""
 
     def answer(self, question: str, text: str) -> None:
-        """Wait for a question, and type the answer."""
+        """Wait for a question and type the answer."""
         assert self.process.stdout is not None and self.process.stdin is not None
         while not self.shown.endswith(question):
             read = os.read(self.process.stdout.fileno(), 1).decode(errors="replace")
@@ -132,7 +132,7 @@ class OnTerminal:
         self.process.stdin.flush()
 
     def end(self) -> int:
-        """Return the exit code."""
+        """Wait for the end of the command and return its exit code."""
         assert self.process.stdout is not None and self.process.stdin is not None
         self.shown += self.process.stdout.read().decode(errors="replace")
         self.process.stdin.close()
@@ -261,7 +261,7 @@ def test_what_is_said_of_a_right_is_what_a_client_meets(node: SecuredNode, admin
     assert admin.run(*question, "--host", "10.1.1.1").code == 0
     assert produced(eve, "watched") == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
-    # By a name that the node does not advertise.
+    # `localhost` is a name that the node does not advertise.
     elsewhere = node.address("TLS").replace("127.0.0.1", "localhost")
     told = admin.of(node.properties(any_name=True)).run(
         "acl", "check", "--principal", "User:admin", "--cluster", "--bootstrap", elsewhere

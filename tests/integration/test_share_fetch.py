@@ -1,4 +1,4 @@
-"""Share groups by raw requests to a node: sessions, records, acknowledgements, connections that end."""
+"""Share groups by raw requests to a node: sessions, records, acknowledgements, lost connections."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,7 +18,7 @@ NO_WAIT = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "max_records"
 
 
 class Member:
-    """A member of a share group, over a connection of its own."""
+    """A member of a share group on a connection of its own."""
 
     def __init__(self, bootstrap: str, name: str, topic_id: bytes) -> None:
         self.wire = WireClient(bootstrap)
@@ -26,7 +26,7 @@ class Member:
         self.epoch = 0
 
     def fetch(self, *said: tuple[int, int, list[int]], **fields: Any) -> Any:
-        """One share fetch, the first with partition 0; the answer as it is."""
+        """Send a ShareFetch with partition 0 and return the response."""
         partition = {"partition_index": 0, "acknowledgement_batches": as_batches(said)}
         topics = [{"topic_id": self.topic_id, "partitions": [partition]}]
         answer = self.wire.call(
@@ -42,7 +42,7 @@ class Member:
         return answer
 
     def acknowledge(self, *said: tuple[int, int, list[int]]) -> int:
-        """The error of partition 0, or that of the request."""
+        """Return the error of partition 0, or that of the request."""
         partition = {"partition_index": 0, "acknowledgement_batches": as_batches(said)}
         answer = self.wire.call(
             "share_acknowledge",
@@ -58,7 +58,7 @@ class Member:
         return int(only(only(answer.responses).partitions).error_code)
 
     def acquire(self) -> list[tuple[int, int, int]]:
-        """Fetch until there is something."""
+        """Fetch until records are acquired, and return their ranges."""
         return eventually(lambda: acquired(self.fetch(max_wait_ms=200)), bool)
 
 
@@ -79,14 +79,14 @@ def acquired(answer: Any) -> list[tuple[int, int, int]]:
 
 
 def ten_records(bootstrap: str) -> bytes:
-    """A topic with ten records, which a group reads from the beginning; its id."""
+    """Create a topic with ten records, which the group reads from the start, and return its id."""
     wire = WireClient(bootstrap)
     topics = [{"name": "t", "num_partitions": 1, "replication_factor": 1}]
     made = only(wire.call("create_topics", 7, topics=topics, timeout_ms=30_000).topics)
     config = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
     resources = [{"resource_type": 32, "resource_name": GROUP, "configs": [config]}]
     wire.call("incremental_alter_configs", 1, resources=resources)
-    # As the coordinator of the group does when its first member subscribes to the topic.
+    # The coordinator of the group does this when the first member subscribes to the topic.
     place = SharePartitionKey(GROUP, bytes(made.topic_id), 0).coordinator_key
     eventually(
         lambda: wire.call("find_coordinator", 6, key_type=2, coordinator_keys=[place]),
@@ -105,7 +105,7 @@ def ten_records(bootstrap: str) -> bytes:
 
 @pytest.fixture
 def member_of(broker: EmbeddedBroker) -> Iterator[Callable[[str], Member]]:
-    """Members that read a topic with ten records from its beginning."""
+    """Yield a function that returns members that read a topic with ten records from its start."""
     topic_id = ten_records(broker.bootstrap)
     members: list[Member] = []
 

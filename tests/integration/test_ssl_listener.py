@@ -1,4 +1,4 @@
-"""A listener with TLS: another's client, certificates of all kinds, and new ones under traffic."""
+"""A listener with TLS: clients of other libraries, certificates of all kinds, and renewals under traffic."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ PATIENT_S = 60.0
 
 
 class Authority:
-    """Certificates in files, of one authority."""
+    """A CA, and certificates of it in files."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -49,7 +49,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 class Node:
-    """A node with a listener for TLS, and one for its peers."""
+    """A node with a listener for TLS, and one for other nodes."""
 
     def __init__(self, home: Path, authority: Authority, **settings: Any) -> None:
         self.authority = authority
@@ -85,7 +85,7 @@ class Node:
         return context.wrap_socket(connected, server_hostname="127.0.0.1")
 
     def principals(self, port: int) -> list[str]:
-        """Who is connected from that port."""
+        """Return the principals of the connections from that port."""
 
         def look(broker: Broker) -> list[str]:
             infos = [one.info for one in broker.listeners[0].connections]
@@ -96,7 +96,7 @@ class Node:
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[Callable[..., Node]]:
-    """Nodes by what they ask of clients, each started once."""
+    """Yield a function that returns the node with a value of `ssl.client.auth`; each is started once."""
     started: dict[str, Node] = {}
 
     def node(client_auth: str = "none") -> Node:
@@ -111,7 +111,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Ite
 
 
 def ask_versions(connection: ssl.SSLSocket) -> bytes:
-    """Send an ApiVersions request, and return what comes back."""
+    """Send an ApiVersions request and return the response."""
     asked = struct.pack(">hhih", 18, 0, 7, -1)
     connection.sendall(struct.pack(">i", len(asked)) + asked)
     size = struct.unpack(">i", exactly(connection, 4))[0]
@@ -280,7 +280,7 @@ def test_a_renewed_certificate_is_shown_to_new_clients_and_no_record_is_lost(
             wait_until(lambda: serial_of(node) != before)
             assert ask_versions(old), "who is connected stays so"
         after = serial_of(node)
-        # Somebody else's, or no certificate at all, changes nothing.
+        # A certificate of another subject, or a file without one, is rejected.
         for content, said in (
             (authority.issue("another").read_bytes(), "the distinguished name of the certificate changes"),
             (b"nonsense", "it must have one private key, but it has 0"),

@@ -1,4 +1,4 @@
-"""`ottla topic copy`: a copy has the records of each partition as they were, also in another cluster."""
+"""`ottla topic copy`: a copy has identical records in each partition, also in another cluster."""
 
 import json
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def other() -> Iterator[Cluster]:
 
 @pytest.fixture
 def source(cluster: Cluster) -> str:
-    """A topic of two partitions, with three records each."""
+    """Create a topic of two partitions with three records each."""
     name = f"source-{uuid4().hex[:8]}"
     ottla(cluster.bootstrap, "topic", "create", name, "-p", "2", "-c", "retention.ms=-1")
     lines = [

@@ -1,4 +1,4 @@
-"""What is installed for others takes no memory of a node."""
+"""A node does not load optional libraries of its dependencies, which would cost memory."""
 
 import subprocess
 import sys

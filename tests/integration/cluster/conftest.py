@@ -94,8 +94,7 @@ MakeCluster = Callable[..., Cluster]
 
 @pytest.fixture
 def make_cluster(tmp_path: Path) -> Iterator[MakeCluster]:
-    """Yield `make_cluster(nodes, *overrides)`, which writes the homes of a cluster; `start` starts its nodes.
-    """
+    """Yield `make_cluster(nodes, *overrides)`: it writes the homes of a cluster, `start` starts nodes."""
     made: list[Cluster] = []
 
     def make(nodes: int, *overrides: str) -> Cluster:

@@ -1,5 +1,4 @@
-"""A leader that only its client can reach: it returns the metadata that it has, and accepts no more writes.
-"""
+"""A leader that only its client can reach: it returns the metadata that it has, but accepts no writes."""
 
 import signal
 from typing import Any

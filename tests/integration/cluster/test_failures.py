@@ -1,5 +1,4 @@
-"""Nodes that are killed, return, or do not belong: acknowledged records survive, and other nodes take over.
-"""
+"""Nodes that are killed, return, or do not belong: acknowledged records survive, other nodes take over."""
 
 import tempfile
 import threading

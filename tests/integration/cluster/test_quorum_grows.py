@@ -66,8 +66,7 @@ def voters(cluster: Cluster) -> list[int]:
 
 
 def join(home: NodeHome, first: NodeHome) -> None:
-    """Configure a node as an observer of the quorum that the first node founds alone; it can become a voter.
-    """
+    """Configure a node as an observer of the quorum that the first node founds; it can become a voter."""
     key = "controller.quorum.voters="
     [voters] = [line for line in first.properties.read_text().splitlines() if line.startswith(key)]
     alone = voters.removeprefix(key).split(",")[0]

@@ -172,8 +172,7 @@ def show_certificates_of(cluster: Cluster, authority: trustme.CA) -> bool:
 def test_controllers_go_over_to_tls_one_after_another(
     make_cluster: MakeCluster, authorities: Authorities
 ) -> None:
-    """Over a second listener, as in Apache Kafka: nodes connect to the first of `controller.listener.names`.
-    """
+    """A second listener is used, as in Apache Kafka: the first of `controller.listener.names` counts."""
     cluster, ports = make_cluster(3), free_ports(3)
     cluster.start(0, 1, 2)
     topic = create(cluster, by=0, min_insync_replicas="2")
