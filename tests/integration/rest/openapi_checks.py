@@ -3,7 +3,7 @@
 import schemathesis
 from schemathesis import Case, CheckContext, Response
 
-# A busy machine may do nothing at all within this time; with more time, a 503 would be the node's fault.
+# A busy machine may do nothing within this time; with more time, a 503 would be the node's fault.
 LITTLE_MS = 2_000
 
 

@@ -83,7 +83,7 @@ def test_every_link_leads_somewhere_and_keeps_its_prefix(api: Api, root: str, gr
     here = f"{root}{api.v3}"
     [lag] = ask(api, "GET", f"{here}/consumer-groups/{group}/lags").json["data"]
     topic = f"{here}/topics/{lag['topic_name']}"
-    # Our own topic comes first: the state of those of other tests is unknown.
+    # The test's own topic comes first: the state of other tests' topics is unknown.
     waiting = deque(
         [
             f"{here}/consumer-groups/{group}",

@@ -20,9 +20,9 @@ V2, JSON, BINARY = (f"application/vnd.kafka.{kind}v2+json" for kind in ("", "jso
 
 
 class Shell:
-    """Runs curl with the arguments of a line, in which REST and CLUSTER stand for those of a node.
+    """A runner of curl commands, in which REST and CLUSTER stand for the address and the id of a cluster.
 
-    Returns the status, and the JSON documents of the answer.
+    A call returns the status, and the JSON documents of the response.
     """
 
     def __init__(self, api: Api) -> None:

@@ -31,7 +31,7 @@ TOPIC, GROUP = "half-dead", "half-dead-group"
 READ_BY_A_GROUP: Final = "half-dead-too"  # a topic that the tests of all routes leave alone
 DEAD_NODE: Final = 2
 DEAD, LED = 0, 1  # partitions
-LIMIT_S: Final = 3.0  # of each request; four requests at once share the machine with other tests
+LIMIT_S: Final = 3.0  # per request; four requests at a time share the machine with other tests
 MARGIN_S: Final = 8.0  # for a busy machine; a retry within a retry takes longer than this
 PLACES: Final = {
     "user_name": "ann",
@@ -173,7 +173,7 @@ COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
     "topic copy": ((TOPIC, "new-topic"), 1, f"{TOPIC}-{DEAD} has no leader"),
     "topic delete": (("new-topic",), 0, ""),
 }
-# They are about a process, or, for the doctor, have a time limit per answer.
+# These concern a process, or, as the doctor, have a time limit per answer.
 NOT_WALKED: Final = {"hand-over", "quorum add", "doctor"}
 
 
@@ -263,7 +263,7 @@ def test_a_tail_gives_what_can_be_read_and_names_the_other_partition(
 def test_a_group_reads_the_other_partitions_and_picks_that_one_up_when_it_is_led_again(
     bereft: Cluster,
 ) -> None:
-    """The node comes back, and is killed again for the other tests."""
+    """The node is restarted, and killed again at the end for the other tests."""
     member = start(bereft.bootstrap, "consume", READ_BY_A_GROUP, "-g", "waits", "--partitions", "-n", "2")
     assert member.stdout is not None and member.stderr is not None
     try:

@@ -85,7 +85,7 @@ def test_a_body_in_pieces_is_read_no_further_than_its_limit(api: Api) -> None:
 def test_bodies_that_come_at_once_have_so_much_memory_together(
     rest_cluster: Cluster, api: Api, path: str
 ) -> None:
-    """An incomplete document on each connection, as large as a body may be."""
+    """Each connection sends an incomplete document, as large as a body may be."""
     topic = create(rest_cluster)
     parts = urlsplit(api.url)
     head = (
@@ -99,7 +99,7 @@ def test_bodies_that_come_at_once_have_so_much_memory_together(
             sender = stack.enter_context(socket.create_connection(address, timeout=TIMEOUT_S))
             watched.register(sender, selectors.EVENT_READ)
             sender.sendall(head.encode() + b'{"topic_name": "' + b"x" * 9 * 2**20)
-        # The one that arrives when there is no room any more; it is refused before its time is over.
+        # The connection for which no room is left is rejected before the time limit of a body.
         received = b""
         while (
             b'{"error_code":429,"message":"Too many request bodies are being received; try again later."}'
@@ -132,7 +132,7 @@ def test_paths_that_lead_up_lead_nowhere(api: Api) -> None:
         assert b"root:" not in received
 
 
-# The nodes of the tests live in this process, so its limits are theirs.
+# The nodes of the tests run in this process, so its limits are theirs.
 
 
 def connect(api: Api, *, receive_bytes: int | None = None) -> socket.socket:
@@ -200,7 +200,7 @@ def test_a_page_for_which_there_is_no_more_room_ends_early(
         held_bytes = len(api.ask("GET", "/openapi.json").content)
         limit = property(lambda room: held_bytes + 30_000, lambda room, limit_bytes: None)
         monkeypatch.setattr(answer_room.AnswerRoom, "limit_bytes", limit, raising=False)
-        monkeypatch.setattr(answer_room, "MIN_LEAVING_S", 1e9)  # on a machine of any speed
+        monkeypatch.setattr(answer_room, "MIN_LEAVING_S", 1e9)  # also on a slow machine
 
         def has_ended_early() -> bool:
             pages[:] = [api.get(f"{api.v3}/topics/{topic}/records?timeout_ms=20000")]

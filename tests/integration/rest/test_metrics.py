@@ -1,6 +1,4 @@
-"""The metrics of three nodes for Prometheus: they match what happened, sums add up, and promtool can read
-them.
-"""
+"""The metrics of three nodes for Prometheus: they match what happened, and sums add up."""
 
 import re
 import shutil
@@ -24,7 +22,7 @@ from tests.share_polls import poll
 pytestmark = pytest.mark.slow
 
 RECORDS = 60
-# Names and labels that Kafka or others have chosen, of which promtool complains.
+# Names and labels that Kafka or others have chosen, and about which promtool complains.
 KNOWN_LINTS = re.compile(
     r"(kafka_consumergroup_\w+|kminion_\w+) .*_sum\" suffix"
     r"|kafka_\w+ .*_count\" suffix"
@@ -61,7 +59,7 @@ def busy(rest_cluster: Cluster) -> Iterator[dict[str, Any]]:
     for number in range(RECORDS):
         producer.produce(topic, b"x" * 50, partition=number % 3)
     assert producer.flush(30) == 0
-    # Otherwise it would commit the rest by itself after five seconds.
+    # Otherwise the consumer would commit its position after five seconds.
     reading = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
     consumer = Consumer({**settings, **reading})
     consumer.assign([TopicPartition(topic, index, 0) for index in range(3)])
@@ -94,8 +92,8 @@ def test_requests_are_counted_by_api_and_version(apis: list[Api], busy: dict[str
     assert total("kafka_network_requestmetrics_requests_total{request=Produce,") >= 3
     assert total("kafka_network_requestmetrics_requests_total{request=FetchFollower,") >= 3
     assert total("kafka_network_requestmetrics_totaltimems_count{request=Produce}") >= 3
-    # Quantiles are of the last minutes, so requests before the test count: take one that is sent all the
-    # time.
+    # Quantiles cover the last minutes, in which this request may not have been sent: use one that is
+    # sent all the time.
     assert total("kafka_network_requestmetrics_totaltimems{quantile=0.99,request=FetchFollower}") > 0
 
 

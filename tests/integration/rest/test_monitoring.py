@@ -1,6 +1,4 @@
-"""The dashboard and the alerts of k8s/monitoring: nodes have the metrics they use, and promtool can read
-them.
-"""
+"""The dashboard and alerts of k8s/monitoring: nodes have their metrics, and promtool can read them."""
 
 import json
 import re

@@ -34,7 +34,7 @@ def written(rest_cluster: Cluster) -> tuple[str, dict[str, list[list[str]]]]:
     producer = Producer({**settings, "transactional.id": f"newest-{uuid.uuid4()}", "linger.ms": 0})
     producer.init_transactions()
     for number in range(TRANSACTIONS):
-        # Sometimes a run of aborted ones, longer than the first search windows.
+        # Transactions 20 to 29 are a run of aborted records, longer than the first search windows.
         is_aborted = chance.random() < 0.3 or 20 <= number < 30
         producer.begin_transaction()
         for index in range(chance.randrange(1, 4)):

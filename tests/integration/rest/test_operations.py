@@ -1,4 +1,4 @@
-"""Operations of administrators over REST, on three nodes that stay as they are."""
+"""Operations of administrators over REST, on three nodes that the tests leave unchanged."""
 
 import time
 from collections.abc import Iterator

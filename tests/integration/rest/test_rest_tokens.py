@@ -1,6 +1,4 @@
-"""Access tokens at the REST API and the console: their principals, their expiry, and tokens that are
-rejected.
-"""
+"""Access tokens at the REST API and the console: their principals, their expiry, and rejected tokens."""
 
 import base64
 import time

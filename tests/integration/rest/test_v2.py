@@ -20,7 +20,7 @@ BINARY = "application/vnd.kafka.binary.v2+json"
 
 
 class Proxy:
-    """Sends requests as a client of Confluent's proxy does."""
+    """A client that sends requests as those of Confluent's proxy do."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
