@@ -31,7 +31,6 @@ UNREAD = (
     "tests/conftest.py",
     "tests/cpu_time.py",
     "tests/fuzz/",
-    "tests/integration/",
     "tests/k8s/",
     "tests/node_fork.py",
     "tests/pages.py",
