@@ -81,7 +81,7 @@ class Worker:
         return [one for one in poll(self.consumer, 0.5) if one.error() is None]
 
     def take(self) -> list[Message]:
-        """Poll all records, which this worker has acquired then, and return them."""
+        """Acquire all records and return them."""
         found = eventually(self.poll, bool)
         assert len(found) == RECORDS
         return found

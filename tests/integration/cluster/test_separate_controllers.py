@@ -262,7 +262,7 @@ def test_controllers_join_a_running_cluster_by_themselves(make_cluster: MakeClus
 
 
 def test_controllers_and_a_node_that_is_a_broker_too_form_one_quorum(make_cluster: MakeCluster) -> None:
-    """This is how a cluster migrates node by node; controllers name only nodes that are no brokers."""
+    """A cluster migrates this way, node by node. DescribeCluster names the separate controllers only."""
     cluster = separate(make_cluster(5))
     listeners = f"PLAINTEXT://127.0.0.1:{free_ports(1)},{setting(cluster.homes[0], 'listeners')}"
     change(cluster.homes[0], process_roles="broker,controller", listeners=listeners)
