@@ -256,7 +256,7 @@ class CanaryNode:
             connection.close()
 
     def all_gets(self, names: Mapping[str, Sequence[str]]) -> list[str]:
-        """Return the paths of all GETs in the OpenAPI document, with every name and every choice of a query."""
+        """Return the paths of all GETs in the OpenAPI document, with every name and every query choice."""
         document = json.loads(self.ask("/openapi.json").content)
         paths: list[str] = []
         for path, operations in document["paths"].items():
