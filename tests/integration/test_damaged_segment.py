@@ -55,14 +55,14 @@ def test_a_compacted_replica_with_a_flipped_bit_is_filled_again(tmp_path: Path) 
         flip(tmp_path / f"node-{leader}" / f"{topic}-0" / f"{0:020d}.log", 5000)
 
         cluster.restart(leader)
-        eventually(lambda: in_sync(cluster, topic) == 3, "it is in sync again")
+        eventually(lambda: in_sync(cluster, topic) == 3, "all replicas are in sync again")
         if cluster.leader_of(topic, 0) != leader:
             elect_preferred(cluster, topic)
 
         eventually(
-            lambda: metric(cluster, leader, "ottla_log_damage_repaired_total") == 1, "the log is filled again"
+            lambda: metric(cluster, leader, "ottla_log_damage_repaired_total") == 1, "the log is copied again"
         )
-        eventually(lambda: in_sync(cluster, topic) == 3, "it is in sync again")
+        eventually(lambda: in_sync(cluster, topic) == 3, "all replicas are in sync again")
         replicas = [b"".join(segments_of(tmp_path, node_id, topic).values()) for node_id in range(3)]
         assert replicas[0] == replicas[1] == replicas[2]
         assert consume(cluster, topic, len(values)) == values
@@ -81,7 +81,7 @@ def test_a_replica_with_a_flipped_bit_is_made_whole_when_it_leads(tmp_path: Path
         flip(first, 5000)
 
         cluster.restart(leader)
-        eventually(lambda: in_sync(cluster, topic) == 3, "it is in sync again")
+        eventually(lambda: in_sync(cluster, topic) == 3, "all replicas are in sync again")
         if cluster.leader_of(topic, 0) != leader:
             elect_preferred(cluster, topic)
 
@@ -90,7 +90,7 @@ def test_a_replica_with_a_flipped_bit_is_made_whole_when_it_leads(tmp_path: Path
         )
         assert metric(cluster, leader, "ottla_log_damage_found_total") == 1
         assert metric(cluster, leader, "ottla_log_damage_unrepaired") == 0
-        eventually(lambda: in_sync(cluster, topic) == 3, "it is in sync again")
+        eventually(lambda: in_sync(cluster, topic) == 3, "all replicas are in sync again")
         assert first.read_bytes() == good[first.name]
         replicas = [segments_of(tmp_path, node_id, topic) for node_id in range(3)]
         assert replicas[0] == replicas[1] == replicas[2]

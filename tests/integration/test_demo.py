@@ -101,7 +101,7 @@ def test_who_stops_the_demo_stops_its_nodes(demo: Demo, tmp_path: Path, number: 
     process = demo("--no-spark")
     assert process.stdout is not None
     assert "3 nodes serve at" in process.stdout.readline()
-    assert len(pids_of_nodes(tmp_path / "data")) > 3, "the nodes, and what watches them"
+    assert len(pids_of_nodes(tmp_path / "data")) > 3, "the nodes and their watcher are running"
 
     process.send_signal(number)
     process.communicate(timeout=TIMEOUT_S)

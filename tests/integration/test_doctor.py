@@ -148,7 +148,7 @@ def test_a_node_that_died_is_missed(three: Cluster) -> None:
     assert "1 partition has no leader (lonely-0)" in cause
     assert "2 of 3 voters of the metadata quorum are left, and if one more fails" in cause
     assert text.endswith("\n1 problem\n")
-    assert "loopback" not in text, "a cluster of one machine is meant for it"
+    assert "loopback" not in text, "loopback addresses are right for a cluster on one machine"
     assert (over_rest["is_healthy"], over_rest["findings"]) == (told["is_healthy"], told["findings"])
 
 
@@ -194,12 +194,12 @@ def test_clients_that_ask_what_is_not_served_are_named(tmp_path: Path) -> None:
         with socket.create_connection(("127.0.0.1", node.port), timeout=10) as client:
             body = struct.pack(">hhih", 1, 0, 1, -1)  # Fetch, version 0, which current clients do not send
             client.sendall(struct.pack(">i", len(body)) + body)
-            assert client.recv(1) == b"", "it is closed"
+            assert client.recv(1) == b"", "the connection is closed"
         found = problems(of_cluster(node.bootstrap))
     finally:
         node.stop()
 
-    assert "unknown" not in "".join(one.sentence for one in well), "its REST API was asked"
+    assert "unknown" not in "".join(one.sentence for one in well), "the doctor used the REST API"
     assert "A client (of no name) asked node 1 for Fetch 0, which it does not support" in found
 
 
@@ -315,7 +315,7 @@ def test_a_machine_on_which_a_node_could_start(tmp_path: Path) -> None:
 
     assert "log directory" not in problems(of_node(*node_of(tmp_path, port)))
     assert "listener" not in problems(of_node(*node_of(tmp_path / "new", port)))
-    assert os.listdir(tmp_path) == [], "nothing was left there"
+    assert os.listdir(tmp_path) == [], "the doctor leaves no file there"
 
 
 def test_a_port_that_another_program_has(tmp_path: Path) -> None:

@@ -436,7 +436,7 @@ def test_a_part_that_fails_is_logged_and_ends_the_node_in_order(
     assert "this part has failed" in str(ended.value.exceptions)
     [line] = [one.getMessage() for one in caplog.records if "a part of it failed" in one.getMessage()]
     assert "fail" in line and line.endswith(": this part has failed")
-    assert (data / ".kafka_cleanshutdown").exists(), "the logs are closed all the same"
+    assert (data / ".kafka_cleanshutdown").exists(), "the logs are closed nevertheless"
 
 
 def test_partitions_of_a_failed_log_directory_have_no_leader_in_the_metadata(

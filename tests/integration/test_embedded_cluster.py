@@ -39,7 +39,7 @@ def create(cluster: Cluster, *, replicas: int = 3, **configs: str) -> str:
     config = {key.replace("_", "."): value for key, value in configs.items()}
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **QUIET})
     admin.create_topics([NewTopic(name, 1, replicas, config=config)])[name].result(TIMEOUT_S)
-    eventually(lambda: cluster.leader_of(name, 0) >= 0, "it has a leader")
+    eventually(lambda: cluster.leader_of(name, 0) >= 0, "the topic has a leader")
     return name
 
 
@@ -105,7 +105,10 @@ def test_a_cluster_of_any_size_serves(nodes: int, replicas: int) -> None:
 
         assert consume(cluster, topic, 2) == ["a", "b"]
         assert cluster.node_ids == list(range(nodes))
-        eventually(lambda: 0 <= cluster.controller_id < 3, "one of the voters leads; the fourth is none")
+        eventually(
+            lambda: 0 <= cluster.controller_id < 3,
+            "the controller is one of the three voters, not the fourth node",
+        )
 
 
 def test_nobody_waits_two_seconds_for_a_quorum_that_is_gone() -> None:
@@ -172,7 +175,7 @@ def test_a_directory_of_ones_own_keeps_what_was_written(tmp_path: Path) -> None:
         cluster_id = cluster.cluster_id
 
     with Cluster(nodes=3, data=tmp_path) as again:
-        eventually(lambda: again.leader_of(topic, 0) >= 0, "it is there again")
+        eventually(lambda: again.leader_of(topic, 0) >= 0, "the topic has a leader again")
         assert consume(again, topic, 1) == ["kept"]
         assert again.cluster_id == cluster_id
     assert (tmp_path / "node-2" / "meta.properties").exists()
@@ -220,7 +223,7 @@ def test_a_node_that_waits_for_others_can_be_ended(
     _at_once(three.kill, three.node_ids)
     starting = threading.Thread(target=start_alone)
     starting.start()
-    eventually(lambda: any(one.name == "ottla-node-0" for one in threading.enumerate()), "it starts")
+    eventually(lambda: any(one.name == "ottla-node-0" for one in threading.enumerate()), "the node starts")
     time.sleep(after_s)
     end(three, 0)
     starting.join()
@@ -250,7 +253,7 @@ def test_a_killed_leader_is_replaced_and_comes_back_with_its_files(three: Cluste
     produce(three, topic, "meanwhile")
     three.restart(leader)
 
-    eventually(lambda: in_sync(three, topic) == 3, "all are in sync")
+    eventually(lambda: in_sync(three, topic) == 3, "all replicas are in sync")
     assert consume(three, topic, 2) == ["before", "meanwhile"]
 
 
@@ -262,7 +265,7 @@ def test_the_controller_can_be_killed_too(three: Cluster) -> None:
     topic = create(three, replicas=2)
     three.restart(killed)
 
-    eventually(lambda: three.leader_of(topic, 0) >= 0, "it has a leader")
+    eventually(lambda: three.leader_of(topic, 0) >= 0, "the topic has a leader")
 
 
 def test_a_node_that_is_shut_down_has_handed_over(three: Cluster) -> None:
@@ -273,7 +276,7 @@ def test_a_node_that_is_shut_down_has_handed_over(three: Cluster) -> None:
     eventually(moved(three, topic, leader), "another node leads")
 
     three.restart(leader)
-    eventually(lambda: in_sync(three, topic) == 3, "all are in sync")
+    eventually(lambda: in_sync(three, topic) == 3, "all replicas are in sync")
 
 
 def test_a_node_that_hangs_is_replaced_and_goes_on_when_it_may() -> None:
@@ -290,7 +293,7 @@ def test_a_node_that_hangs_is_replaced_and_goes_on_when_it_may() -> None:
         produce(cluster, topic, "meanwhile")
         cluster.resume(leader)
 
-        eventually(lambda: in_sync(cluster, topic) == 3, "all are in sync")
+        eventually(lambda: in_sync(cluster, topic) == 3, "all replicas are in sync")
         assert consume(cluster, topic, 2) == ["before", "meanwhile"]
 
 
@@ -308,7 +311,7 @@ def test_a_cut_off_leader_acknowledges_nothing_and_takes_over_what_the_others_ha
         produce(cluster, topic, "meanwhile", bootstrap=",".join(majority))
         cluster.heal()
 
-        eventually(lambda: in_sync(cluster, topic) == 3, "all are in sync")
+        eventually(lambda: in_sync(cluster, topic) == 3, "all replicas are in sync")
         assert consume(cluster, topic, 2) == ["before", "meanwhile"]
 
 
@@ -334,7 +337,7 @@ def test_a_cluster_without_living_nodes_knows_no_leader() -> None:
         assert cluster.controller_id == -1 and cluster.leader_of(topic, 0) == -1
         cluster.kill(0)
         cluster.restart(0)
-        eventually(lambda: cluster.leader_of(topic, 0) == 0, "it leads again")
+        eventually(lambda: cluster.leader_of(topic, 0) == 0, "the node leads again")
         assert cluster.leader_of(topic, 1) == cluster.leader_of("nothing", 0) == -1
 
 

@@ -55,7 +55,7 @@ def three() -> Iterator[Cluster]:
 def create(cluster: Cluster, topic: str) -> str:
     admin = AdminClient({**cluster.client_config(), **QUIET})
     admin.create_topics([NewTopic(topic, 1, min(3, len(cluster.node_ids)))])[topic].result(TIMEOUT_S)
-    eventually(lambda: cluster.leader_of(topic, 0) >= 0, "it has a leader")
+    eventually(lambda: cluster.leader_of(topic, 0) >= 0, "the topic has a leader")
     return topic
 
 
@@ -172,7 +172,7 @@ def test_a_user_may_what_was_allowed_and_nothing_else(three: Cluster) -> None:
 
     before = produce(config, mine, "1", 3)
     three.allow("anna", "write", "describe", topic="anna-", prefixed=True)
-    eventually(lambda: produce(config, mine, "2", 3) is None, "she may write")
+    eventually(lambda: produce(config, mine, "2", 3) is None, "the user may write")
 
     assert before == "TOPIC_AUTHORIZATION_FAILED"
     assert produce(config, other, "3", 3) == "TOPIC_AUTHORIZATION_FAILED"
@@ -248,7 +248,7 @@ def test_it_starts_within_seconds_and_leaves_no_thread_and_no_file() -> None:
     with cluster:
         took_s = time.monotonic() - began
 
-    assert took_s < 20, "a busy machine; else two seconds"
+    assert took_s < 20, "two seconds, and more on a busy machine"
     assert not authority.exists() and not authority.parent.parent.exists()
     # The cluster of the other tests still runs, and may have started another thread for its files meanwhile.
     left = {thread.name for thread in threading.enumerate() if thread not in before}
@@ -266,7 +266,7 @@ def test_nodes_can_be_broken(hurt: str) -> None:
         # An isolated node still tells clients that it is the leader.
         others = [one for index, one in enumerate(cluster.bootstrap.split(",")) if index != victim]
         config = {**cluster.client_config(), "bootstrap.servers": ",".join(others)}
-        eventually(lambda: hurt == "restart" or cluster.leader_of(topic, 0) != victim, "another leads")
+        eventually(lambda: hurt == "restart" or cluster.leader_of(topic, 0) != victim, "another node leads")
         outcome = produce(config, topic, "after")
 
         assert outcome is None

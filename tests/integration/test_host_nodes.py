@@ -102,7 +102,7 @@ def test_no_node_outlives_its_host(start_host: StartHost) -> None:
 
     deadline = time.monotonic() + TIMEOUT_S
     while any(Path(f"/proc/{pid}").exists() for pid in nodes):
-        assert time.monotonic() < deadline, "a node goes on"
+        assert time.monotonic() < deadline, "a node is still running"
         time.sleep(0.05)
 
 

@@ -112,7 +112,7 @@ def test_what_was_acknowledged_survives_kill_9_and_clients_go_on(
     assert not sender.failed
     assert {place: found.get(place) for place in sender.acknowledged} == sender.acknowledged
     if idempotent:
-        assert len(set(found.values())) == len(found), "nothing twice"
+        assert len(set(found.values())) == len(found), "no record twice"
     assert server.stop() == 0
 
 

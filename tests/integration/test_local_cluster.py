@@ -135,7 +135,9 @@ def test_each_node_has_a_process_and_a_home(cluster: LocalCluster) -> None:
         settings = parse_properties((home / "server.properties").read_bytes())
         assert is_running(pid_of(cluster.data, index))
         assert settings["node.id"] == str(index) and settings["num.partitions"] == "7"
-        assert (home / "server.properties").stat().st_mode & 0o077 == 0, "it holds the cluster's secret"
+        assert (home / "server.properties").stat().st_mode & 0o077 == 0, (
+            "the file contains the cluster's secret"
+        )
         assert (home / "node.log").exists() and (home / "data" / "meta.properties").exists()
 
 
@@ -164,7 +166,7 @@ def test_a_killed_node_stays_dead_until_it_is_started_again_and_catches_up(clust
     assert twice.returncode == 1
     assert refusal == f"ottla: Node {leader} is already running as process {renewed}.\n"
     assert cluster.run("consume", "t", "--until-end") == "before\nmeanwhile\n"
-    eventually(lambda: len(cluster.partition("t")["in_sync_replicas"]) == NODES, "it has caught up")
+    eventually(lambda: len(cluster.partition("t")["in_sync_replicas"]) == NODES, "the node has caught up")
 
 
 def test_a_voter_whose_files_were_put_back_elects_nobody_who_lacks_what_it_acknowledged(
@@ -178,7 +180,7 @@ def test_a_voter_whose_files_were_put_back_elects_nobody_who_lacks_what_it_ackno
     def put_down(node: int) -> None:
         pid = pid_of(cluster.data, node)
         os.kill(pid, signal.SIGKILL)
-        eventually(lambda: not is_running(pid), "it has ended")
+        eventually(lambda: not is_running(pid), "the node has ended")
 
     def start(node: int) -> "subprocess.Popen[str]":
         return ottla("cluster", "start-node", str(cluster.data), str(node))
@@ -202,7 +204,7 @@ def test_a_voter_whose_files_were_put_back_elects_nobody_who_lacks_what_it_ackno
         logs = [(cluster.data / f"node-{one}" / "node.log").read_text() for one in (copied, lagging)]
         return any(f"copies: {copied}. Their votes do not count" in log for log in logs)
 
-    eventually(no_leader, "why nobody leads is told", timeout_s=TIMEOUT_S)
+    eventually(no_leader, "the reason why no node leads is logged", timeout_s=TIMEOUT_S)
     for one in (start(leader), *begun):
         wait_for(one)
 
@@ -236,7 +238,7 @@ def test_ctrl_c_stops_all_nodes_and_the_same_cluster_comes_up_again(up: Up, tmp_
     first.communicate(timeout=TIMEOUT_S)
     left = [path.name for path in tmp_path.glob("node-*/pid")]
     assert not any(map(is_running, others))
-    eventually(lambda: not is_running(renewed), "the end of the cluster is its end too")
+    eventually(lambda: not is_running(renewed), "the restarted node ends with its cluster")
     second = up()
     read = ottla("consume", "kept", "--until-end", "--bootstrap", wait_until_ready(second))
     out, _ = read.communicate(timeout=TIMEOUT_S)
@@ -265,7 +267,7 @@ def test_ctrl_c_before_it_is_ready_is_no_fault(up: Up, tmp_path: Path) -> None:
     for moment in ("node.log", "pid", "data/meta.properties"):
         data = tmp_path / Path(moment).name
         process = up(*at(data))
-        eventually((data / "node-2" / moment).exists, "a node begins")
+        eventually((data / "node-2" / moment).exists, "a node starts")
         began = time.monotonic()
 
         process.send_signal(signal.SIGINT)
@@ -282,7 +284,7 @@ def test_a_node_that_was_started_by_hand_is_known(tmp_path: Path) -> None:
 
     with subprocess.Popen(program, cwd=tmp_path, stdin=subprocess.PIPE) as by_hand:
         (home.directory / "pid").write_text(f"{by_hand.pid}\n")
-        eventually(lambda: home.running_pid() is not None, "its command line is there")
+        eventually(lambda: home.running_pid() is not None, "the command line of the process is visible")
         running = home.running_pid()
         refused = ottla("cluster", "up", "--nodes", "1", "--base-port", "1", *at(tmp_path / "there"))
         _, errors = refused.communicate(timeout=TIMEOUT_S)

@@ -78,20 +78,21 @@ def test_a_node_that_lost_its_majority_is_not_healthy_until_it_is_back(
         url, own = cluster.rest_url(0), cluster.bootstrap.split(",")[0]
         assert url is not None
         assert ottla(monkeypatch, "topic", "create", "t", "-b", own) == 0
-        eventually(lambda: ask(url, "/v1/health")[0]["is_healthy"], "it is well at first")
+        eventually(lambda: ask(url, "/v1/health")[0]["is_healthy"], "the node is healthy at first")
 
         cluster.kill(1)
         cluster.kill(2)
 
         eventually(
-            lambda: ask(url, "/v1/health")[0]["cut_off_since"] is not None, "it says that it is cut off"
+            lambda: ask(url, "/v1/health")[0]["cut_off_since"] is not None,
+            "the node reports that it is cut off",
         )
         health, since = ask(url, "/v1/health")
         assert not health["is_healthy"] and health["controller_id"] is None
         assert since == health["cut_off_since"] and since in health["reason"]
         assert ask(url, "/v1/quorum")[0]["leader"] is None
         assert "controller" not in ask(url, "/v3/clusters")[0]["data"][0]
-        assert controllers(own) == (0, 0), "it names itself, and answers what it can"
+        assert controllers(own) == (0, 0), "the node names itself as the controller"
         admin = AdminClient({"bootstrap.servers": own, "log_level": 0})
         assert admin.describe_cluster().result(TIMEOUT_S).controller.id == 0
         for path in ("/v1/no-such-path", "/v3/clusters/other/topics", "/v1/groups/nobody", "/metrics"):
@@ -115,10 +116,10 @@ def test_a_node_that_lost_its_majority_is_not_healthy_until_it_is_back(
         for words in changes:
             assert ottla(monkeypatch, "topic", *words, "--timeout", "5", "-b", own) == 1
             said = capfd.readouterr().err
-            assert "did not answer" not in said, "the node says itself that nobody decided"
+            assert "did not answer" not in said, "the node answers that there was no decision"
 
         cluster.restart(1)
         cluster.restart(2)
 
-        eventually(lambda: ask(url, "/v1/health")[0]["is_healthy"], "it is well again")
+        eventually(lambda: ask(url, "/v1/health")[0]["is_healthy"], "the node is healthy again")
         assert ask(url, "/v1/health")[1] is None

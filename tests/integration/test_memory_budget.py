@@ -77,7 +77,7 @@ def test_sessions_of_absent_partitions_leave_nothing_and_come_one_after_the_othe
                 one.result()
 
     assert peak - before < GROWTH_BYTES, f"{(peak - before) // MIB} MiB"
-    assert answers == [0] * SESSIONS, "a session of what does not exist is not kept"
+    assert answers == [0] * SESSIONS, "a session of absent partitions is not kept"
 
 
 def serve(client: WireClient) -> None:
@@ -137,5 +137,5 @@ def test_each_part_tells_what_it_uses_and_its_limit(node: Server) -> None:
         most = float(read[f'ottla_memory_limit_bytes{{part="{part}"}}'])
         assert 0 <= float(read[f'ottla_memory_bytes{{part="{part}"}}']) <= most, part
     assert float(read['ottla_memory_bytes{part="group_members"}']) > METADATA_BYTES, (
-        "members of the test before"
+        "members of the previous test"
     )

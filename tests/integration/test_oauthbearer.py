@@ -281,7 +281,7 @@ def test_tokens_are_taken_from_when_the_setting_says_so_and_no_longer(changing: 
     taken = eventually(lambda: changing.log_in("OAUTHBEARER", said), lambda code: code == 0)
     assert taken == 0, "the keys of the provider were fetched"
     assert changing.offered(changing.logins) == ["SCRAM-SHA-512", "OAUTHBEARER"]
-    assert changing.offered(changing.others) == ["OAUTHBEARER"], "that of one listener alone"
+    assert changing.offered(changing.others) == ["OAUTHBEARER"], "the setting is of one listener only"
 
     assert changing.change(**{mine: None})[0] == 0
     eventually(lambda: changing.offered(changing.logins), lambda names: "OAUTHBEARER" not in names)
@@ -403,7 +403,9 @@ def test_a_client_fetches_its_token_and_logs_in_with_it(oauth: OauthNode, provid
         one.retry(one.refresh_nodes)
 
     assert "User:robot" in oauth.principals()
-    assert ASKED["robot"] == ["grant_type=client_credentials&scope=read+write"], "kept for the second login"
+    assert ASKED["robot"] == ["grant_type=client_credentials&scope=read+write"], (
+        "the token is cached for the second login"
+    )
     assert SECRET not in repr(credentials_of(settings))
     for one in clusters:
         one.close()

@@ -92,12 +92,12 @@ def test_a_drained_broker_leads_nothing_until_it_is_undrained(cluster: Cluster) 
 
     ottla(cluster.bootstrap, "topic", "elect", topic)
     drained = ottla(cluster.bootstrap, "broker", "drain", "1")
-    eventually(lambda: led() == 0, "it leads nothing")
-    eventually(lambda: json.loads(status())["not_leading"] == [1], "a balance gives it nothing to lead")
+    eventually(lambda: led() == 0, "the broker leads nothing")
+    eventually(lambda: json.loads(status())["not_leading"] == [1], "a balance gives the broker no leaders")
     undrained = ottla(cluster.bootstrap, "broker", "undrain", "1")
-    eventually(lambda: led() != 0, "it leads again")
+    eventually(lambda: led() != 0, "the broker leads again")
     again = ottla(cluster.bootstrap, "broker", "undrain", "1")
-    eventually(lambda: json.loads(status())["not_leading"] == [], "a balance may do so again")
+    eventually(lambda: json.loads(status())["not_leading"] == [], "a balance may give it leaders again")
 
     assert "handed over by broker 1" in drained
     assert "taken back by broker 1\n" in undrained and not undrained.startswith("0 ")
@@ -123,7 +123,9 @@ def test_settings_of_one_broker_and_of_all_change_while_they_run(cluster: Cluste
     ottla(where, "broker", "config", "2", "--set", "log.cleaner.threads=2")
 
     of_all = ottla(where, "broker", "config", "all")
-    eventually(lambda: "log.retention.ms" in ottla(where, "broker", "config", "2"), "it heard of both")
+    eventually(
+        lambda: "log.retention.ms" in ottla(where, "broker", "config", "2"), "the broker has both settings"
+    )
     of_one = ottla(where, "broker", "config", "2")
     ottla(where, "broker", "config", "all", "--reset", "log.retention.ms")
     ottla(where, "broker", "config", "2", "--reset", "log.cleaner.threads")
@@ -149,7 +151,9 @@ def test_a_cluster_that_lost_a_node_says_what_is_wrong_and_shows_the_partitions(
     well = ottla(where, "cluster", "health")
     cluster.kill(2)
     try:
-        eventually(lambda: topic in ottla(where, "topic", "describe", "--under-replicated"), "it is missed")
+        eventually(
+            lambda: topic in ottla(where, "topic", "describe", "--under-replicated"), "the replica is missing"
+        )
         ill = ottla(where, "topic", "describe", topic, "--under-replicated")
         none = ottla(where, "topic", "describe", topic, "--unavailable")
         asked = start(where, "cluster", "health", "--output", "json")

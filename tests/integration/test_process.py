@@ -55,7 +55,9 @@ def test_it_listens_on_ipv6_alone_or_on_every_address(tmp_path: Path, start_node
         for host in hosts:
             name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
             (broker,) = AdminClient({"bootstrap.servers": name}).list_topics(timeout=20).brokers.values()
-            assert (broker.host, broker.port) == (host, port), "a client is told what it reached"
+            assert (broker.host, broker.port) == (host, port), (
+                "the advertised address is the one that the client used"
+            )
         assert server.stop() == 0
 
 
@@ -66,7 +68,7 @@ def test_sigterm_stops_it_cleanly_and_its_cluster_id_stays(tmp_path: Path, start
 
     assert server.stop() == 0
     assert time.monotonic() - began < START_LIMIT_S
-    assert list(tmp_path.rglob(".kafka_cleanshutdown")), "the next start need not recover"
+    assert list(tmp_path.rglob(".kafka_cleanshutdown")), "the next start needs no recovery"
     again = start_node(tmp_path)
     assert metadata_of(again) == cluster_id
     assert again.stop() == 0

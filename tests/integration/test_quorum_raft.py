@@ -408,7 +408,7 @@ def test_a_leader_whose_disk_hangs_leads_no_longer_when_another_may(tmp_path: Pa
             try:
                 await until(lambda: any(node.leading for node in nodes.values()))
                 assert hung.leading and not hung.quorum.is_leader, (
-                    "nobody could tell it, but it knows the time"
+                    "it has resigned by its own clock, without a message"
                 )
             finally:
                 disks[first].is_free.set()

@@ -96,7 +96,7 @@ def test_a_slow_move_is_in_progress_until_it_is_cancelled(
     assert "10000" in limited
     assert f"Successfully cancelled partition reassignments for: {topic}-0,{topic}-1" in cancelled
     assert again == "None of the specified partition reassignments are active.\n"
-    eventually(lambda: replicas(cluster, topic) == [[0, 1], [0, 1]], "they are where they were")
+    eventually(lambda: replicas(cluster, topic) == [[0, 1], [0, 1]], "the replicas are where they were")
     assert ottla(where, "broker", "throttle") == "nothing is throttled\n"
 
 

@@ -328,7 +328,7 @@ def test_an_address_that_stands_for_many_clients_is_let_in_again_by_a_setting(tm
     try:
         assert is_let_in()
         embedded.call(fail)
-        assert not is_let_in(), "also with the right password"
+        assert not is_let_in(), "rejected even with the right password"
         change("10.0.0.0/8,127.0.0.1")
         until(is_let_in)
         change(None)

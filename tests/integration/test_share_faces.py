@@ -153,7 +153,7 @@ def test_the_lag_of_a_share_group_is_in_the_metrics_of_the_cluster(cluster: Clus
 
     lags = eventually(lambda: scraped(cluster, name), lambda found: sum(found.values()) == RECORDS - 1)
 
-    assert len(lags) == 1, "nothing was ever acknowledged of the other partitions"
+    assert len(lags) == 1, "no record of the other partitions was acknowledged"
     prefix = "kafka_server_group_coordinator_metrics"
     for start in (
         f'{prefix}_group_count{{protocol="share"',
@@ -184,7 +184,7 @@ def test_the_doctor_names_a_group_that_tries_one_record_again_and_again(
     worker.take()
     after = sentences()
 
-    assert worker.group not in before, "a record that is worked on for the first time is no trouble"
+    assert worker.group not in before, "the first delivery of a record is no problem"
     assert f"Share group {worker.group} tries the same record again and again" in after
     place = f"{worker.topic}-{worker.partition}"
     assert f"offset 0 of {place}, delivered 2 times of at most 5, now by" in after

@@ -278,7 +278,7 @@ def test_a_renewed_certificate_is_shown_to_new_clients_and_no_record_is_lost(
             renewed.rename(node.own)
             changed()
             wait_until(lambda: serial_of(node) != before)
-            assert ask_versions(old), "who is connected stays so"
+            assert ask_versions(old), "open connections stay open"
         after = serial_of(node)
         # A certificate of another subject, or a file without one, is rejected.
         for content, said in (

@@ -72,7 +72,11 @@ def roll(cluster: Cluster) -> None:
     for home in cluster.homes:
         assert cluster.terminate(home.node_id) == 0, cluster.output(home.node_id)[-3000:]
         cluster.start(home.node_id)
-        eventually(lambda: is_in_sync(cluster), f"all in sync after node {home.node_id}", PATIENT_S)
+        eventually(
+            lambda: is_in_sync(cluster),
+            f"all replicas are in sync after the restart of node {home.node_id}",
+            PATIENT_S,
+        )
 
 
 def is_in_sync(cluster: Cluster) -> bool:
@@ -114,7 +118,7 @@ class Load:
         self._is_ending.set()
         for thread in self._threads:
             thread.join(2 * PATIENT_S)
-            assert not thread.is_alive(), "the load does not end"
+            assert not thread.is_alive(), "a thread of the load did not end"
 
     def _note(self, error: KafkaError) -> None:
         if error.code() not in _PASSING:

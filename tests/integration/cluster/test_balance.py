@@ -89,10 +89,12 @@ def test_a_cluster_that_balances_itself_fills_a_broker_and_empties_another(make_
     with load(cluster, topic):
         set_for_all(cluster, "ottla.balance.enable", "true")
         cluster.start(3)
-        eventually(lambda: replicas(cluster, topic)[3] >= PARTITIONS // 2 - 1, "it has its share", 120)
+        eventually(
+            lambda: replicas(cluster, topic)[3] >= PARTITIONS // 2 - 1, "the new broker has its share", 120
+        )
 
         set_for_all(cluster, "ottla.balance.exclude.brokers", "1")
-        eventually(lambda: replicas(cluster, topic)[1] == 0, "it is empty", 120)
+        eventually(lambda: replicas(cluster, topic)[1] == 0, "the broker is empty", 120)
     assert set(replicas(cluster, topic)) == {0, 2, 3}
 
 
@@ -101,7 +103,7 @@ def test_a_broker_that_is_decommissioned_stays_empty(make_cluster: MakeCluster) 
     cluster.start(0, 1, 2, 3)
     topic = create(cluster, by=0, partitions=PARTITIONS, replicas=2)
     leaving = command_line.start(cluster.bootstrap, "broker", "decommission", "3", "--timeout", "120")
-    eventually(lambda: replicas(cluster, topic)[3] == 0, "it is empty", 120)
+    eventually(lambda: replicas(cluster, topic)[3] == 0, "the broker is empty", 120)
 
     time.sleep(LOOKS_S)
 
@@ -125,5 +127,5 @@ def test_a_balance_is_cancelled(make_cluster: MakeCluster) -> None:
     cancelled = balance(cluster, "--cancel")["cancelled"]
 
     assert cancelled and len(cancelled) <= 2
-    eventually(lambda: not balance(cluster, "--status")["moving"], "nothing moves")
+    eventually(lambda: not balance(cluster, "--status")["moving"], "no partition moves")
     assert [sorted(one) for _, one in placed(cluster, topic)] == [sorted(one) for _, one in before]

@@ -65,7 +65,7 @@ def test_voters_with_certificates_elect_one_and_then_another(all_up: Cluster) ->
     assert sorted(map(int, consume(cluster, topic, 100))) == list(range(100))
     eventually(
         lambda: made_later in cluster.admin(told["leader"]).list_topics(timeout=60).topics,
-        "the one that was killed follows again",
+        "the restarted voter follows again",
         PATIENT_S,
     )
     leader = json.loads(ottla(cluster, "quorum", "status", "--output", "json"))["leader"]

@@ -48,14 +48,16 @@ def test_it_refuses_writes_after_its_session_and_answers_the_rest_as_apache_kafk
     others = [one for one in (0, 1, 2) if one != leader]
 
     with WireClient(cluster.nodes[leader].bootstrap) as client:
-        eventually(lambda: produce(client, topic, acks=-1) == ErrorCode.NONE, "it knows the new topic")
+        eventually(
+            lambda: produce(client, topic, acks=-1) == ErrorCode.NONE, "the leader knows the new topic"
+        )
         before = metadata(client, topic)
         for other in others:
             cluster.signal(other, signal.SIGSTOP)
         try:
             eventually(
                 lambda: produce(client, topic, acks=1) == ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                "it refuses what it could not keep",
+                "the isolated leader rejects writes",
                 PATIENT_S,
             )
             refused = produce(client, topic, acks=-1)
@@ -73,4 +75,4 @@ def test_it_refuses_writes_after_its_session_and_answers_the_rest_as_apache_kafk
         with WireClient(cluster.nodes[leader_of(cluster, topic)].bootstrap) as again:
             return produce(again, topic, acks=-1) == ErrorCode.NONE
 
-    eventually(takes_writes, "one of them leads again", PATIENT_S)
+    eventually(takes_writes, "a replica leads again", PATIENT_S)

@@ -67,7 +67,7 @@ def test_a_leader_is_killed_while_records_wait(all_up: Cluster) -> None:
     workers = Workers(cluster.bootstrap, TOPIC, GROUP)
     workers.start(3, given.accept)
     try:
-        eventually(lambda: workers.accepted.keys() >= at_once, "what is not delayed is done with")
+        eventually(lambda: workers.accepted.keys() >= at_once, "all records without a delay are accepted")
         assert workers.given.keys() == at_once
         leader = leader_of(cluster, TOPIC)
 
@@ -75,7 +75,7 @@ def test_a_leader_is_killed_while_records_wait(all_up: Cluster) -> None:
 
         eventually(lambda: leader_of(cluster, TOPIC) not in (leader, -1), "another replica leads")
         assert time.time() < min(due.values()), "the kill came while records waited"
-        eventually(lambda: workers.accepted.keys() >= due.keys(), "all that waited is done with")
+        eventually(lambda: workers.accepted.keys() >= due.keys(), "all delayed records are accepted")
         time.sleep(1.0)  # time for a second delivery, which must not come
     finally:
         workers.stop()

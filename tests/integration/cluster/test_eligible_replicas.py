@@ -35,15 +35,18 @@ def test_an_eligible_replica_leads_when_nobody_is_in_sync(make_cluster: MakeClus
     cluster.start(0, 1, 2, 3, 4)
     topic = NewTopic(TOPIC, 1, replica_assignment=[[3, 4]], config={"min.insync.replicas": "2"})
     cluster.admin(0).create_topics([topic])[TOPIC].result(60)
-    eventually(lambda: described(cluster) == (3, [3, 4], [], []), "both are in sync")
+    eventually(lambda: described(cluster) == (3, [3, 4], [], []), "both replicas are in sync")
     produce(cluster, TOPIC, 100)
 
     cluster.kill(4)
-    eventually(lambda: described(cluster) == (3, [3], [4], []), "one is not enough, so the other may lead")
+    eventually(
+        lambda: described(cluster) == (3, [3], [4], []),
+        "the ISR is too small, so the other replica is eligible",
+    )
     with pytest.raises(AssertionError, match=r"NOT_ENOUGH_REPLICAS|_MSG_TIMED_OUT"):
         produce(cluster, TOPIC, 1, **{"message.timeout.ms": 3_000})
     cluster.kill(3)
-    eventually(lambda: described(cluster) == (-1, [], [3, 4], [3]), "nobody is in sync")
+    eventually(lambda: described(cluster) == (-1, [], [3, 4], [3]), "no replica is in sync")
     bootstrap = cluster.nodes[0].bootstrap
     [told] = json.loads(ottla(bootstrap, "topic", "describe", TOPIC, "--output", "json"))
     assert (told["partitions"][0]["eligible_leader_replicas"], told["partitions"][0]["last_known_elr"]) == (
@@ -53,9 +56,9 @@ def test_an_eligible_replica_leads_when_nobody_is_in_sync(make_cluster: MakeClus
     [head, row] = ottla(bootstrap, "topic", "describe", "--unavailable").splitlines()
     assert head.endswith("elr  last known elr") and row.split() == [TOPIC, "0", "-", "3,4", "-", "3,4", "3"]
     cluster.start(4)
-    eventually(lambda: described(cluster) == (4, [4], [3], []), "the eligible one leads")
+    eventually(lambda: described(cluster) == (4, [4], [3], []), "the eligible replica leads")
     cluster.start(3)
-    eventually(lambda: described(cluster) == (4, [4, 3], [], []), "enough are in sync again")
+    eventually(lambda: described(cluster) == (4, [4, 3], [], []), "both replicas are in sync again")
     assert sorted(map(int, consume(cluster, TOPIC, 100)))[:100] == list(range(100))
 
 

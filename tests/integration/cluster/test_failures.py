@@ -89,7 +89,7 @@ def test_the_leader_is_killed_and_nothing_that_was_acknowledged_is_lost(all_up: 
 
     values = [int(value) for value in consume(cluster, topic, acknowledged)]
     assert values == list(range(acknowledged)), "in order, each once"
-    assert load.longest_gap_s < 8, "nobody waits for the session of the dead, 9 s"
+    assert load.longest_gap_s < 8, "no write waits for the session of the killed broker, 9 s"
 
 
 def test_the_controller_is_killed_and_another_decides(all_up: Cluster) -> None:
@@ -102,14 +102,14 @@ def test_the_controller_is_killed_and_another_decides(all_up: Cluster) -> None:
 
     eventually(
         lambda: cluster.admin(second).describe_cluster().result(60).controller.id in (first, second),
-        "the other one has heard who",
+        "the other node knows the new controller",
     )
     produce(cluster, topic, 100)
     assert len(consume(cluster, topic, 100)) == 100
     cluster.start(controller)
     eventually(
         lambda: len(cluster.admin(controller).describe_cluster().result(60).nodes) == 3,
-        "it is back among them",
+        "the killed node is a broker again",
     )
 
 
@@ -135,7 +135,7 @@ def test_a_rolling_restart_fails_no_request(all_up: Cluster) -> None:
         time.sleep(0.5)
         assert cluster.terminate(node_id) == 0
         cluster.start(node_id)
-        eventually(lambda: in_sync(cluster, topic) == [0, 1, 2], "all are in sync")
+        eventually(lambda: in_sync(cluster, topic) == [0, 1, 2], "all replicas are in sync")
     acknowledged = load.stop()
 
     assert [int(value) for value in consume(cluster, topic, acknowledged)] == list(range(acknowledged))

@@ -33,7 +33,7 @@ def test_it_leads_nothing_more_and_serves_on_until_it_is_stopped(make_cluster: M
     cluster.start(0, 1, 2)
     topic = create(cluster, by=0, partitions=6, min_insync_replicas="2")
     load = Load(cluster, topic)
-    eventually(lambda: load.acknowledged > 0, "it writes")
+    eventually(lambda: load.acknowledged > 0, "records are acknowledged")
 
     try:
         said = hand_over(cluster, 1)
@@ -41,10 +41,10 @@ def test_it_leads_nothing_more_and_serves_on_until_it_is_stopped(make_cluster: M
         # The request goes to node 1 itself, which still answers.
         assert brokers(cluster, 1)[1] == ("fenced", 0) and "node 1 no longer leads partitions" in said
         assert cluster.running() == [0, 1, 2]
-        assert "node 1 no longer leads partitions" in hand_over(cluster, 1), "to ask again does no harm"
+        assert "node 1 no longer leads partitions" in hand_over(cluster, 1), "a second hand-over does no harm"
         assert cluster.terminate(1) == 0
         cluster.start(1)
-        eventually(lambda: brokers(cluster, 0)[1][0] == "active", "it takes part again")
+        eventually(lambda: brokers(cluster, 0)[1][0] == "active", "the node is active again")
     finally:
         acknowledged = load.stop()
 

@@ -108,7 +108,10 @@ def test_a_move_is_cancelled_in_the_middle_and_nothing_is_lost(cluster: Cluster,
     load = writes("written")
 
     moving = command_line.start(cluster.bootstrap, "topic", "reassign", "moved", "-r", "2,3")
-    eventually(lambda: ottla(cluster, "topic", "reassign", "moved", "--output", "json") != "[]\n", "it moves")
+    eventually(
+        lambda: ottla(cluster, "topic", "reassign", "moved", "--output", "json") != "[]\n",
+        "the partition moves",
+    )
     during = replicas(cluster, "moved")
     cancelled = ottla(cluster, "topic", "reassign", "moved", "--cancel")
     out, err = moving.communicate(timeout=PATIENT_S)
@@ -142,7 +145,7 @@ def test_a_broker_with_hundreds_of_megabytes_leaves_while_it_is_written_to(
     assert cluster.terminate(3) == 0
     out, err = leaving.communicate(timeout=PATIENT_S)
     before = load.acknowledged
-    eventually(lambda: load.acknowledged > before + 50, "writes go on", PATIENT_S)
+    eventually(lambda: load.acknowledged > before + 50, "writes continue", PATIENT_S)
     acknowledged = load.stop()
 
     assert told == "broker 3 holds nothing; stop it now, and it is removed from the cluster\n", told + err

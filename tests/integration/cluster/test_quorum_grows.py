@@ -105,7 +105,7 @@ def test_one_voter_becomes_three_and_five_and_one_again_under_load(make_cluster:
             made.append(create(cluster, by=node_id, replicas=3))
         assert voters(cluster) == [2]
         acknowledged = load.stop()
-        eventually(lambda: len(reader.values) >= acknowledged, "all is read", PATIENT_S)
+        eventually(lambda: len(reader.values) >= acknowledged, "all records are read", PATIENT_S)
     finally:
         load.stop()
         reader.stop()

@@ -123,7 +123,7 @@ def test_the_authority_changes_while_the_nodes_run(with_tls: Cluster, authoritie
         until_files_are_read(cluster, since=[0, 0, 0])
         for home in cluster.homes:
             authorities.issue(home.node_id, new)
-        eventually(lambda: show_certificates_of(cluster, new), "all show their new certificates")
+        eventually(lambda: show_certificates_of(cluster, new), "all nodes present their new certificates")
         before = [len(cluster.output(home.node_id)) for home in cluster.homes]
         roll(cluster)
         authorities.trust(new)
@@ -147,7 +147,7 @@ def until_files_are_read(cluster: Cluster, *, since: Sequence[int]) -> None:
                     node_id=home.node_id,
                     said=said,
                 ),
-                f"node {home.node_id} reads the files of {name}",
+                f"node {home.node_id} reloads the files of {name}",
             )
 
 

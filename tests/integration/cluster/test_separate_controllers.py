@@ -77,7 +77,7 @@ def read_in_a_group(cluster: Cluster, topic: str, count: int) -> list[int]:
         return len(values) >= count
 
     try:
-        eventually(has_all, "all is read", PATIENT_S)
+        eventually(has_all, "all records are read", PATIENT_S)
     finally:
         consumer.close()
     return sorted(values)
@@ -165,7 +165,9 @@ def test_each_controller_answers_what_administrators_ask(cluster: Cluster, node_
     assert roles == "controller"
     assert made.topics[0].error_code == 0, made.topics[0].error_message
     eventually(
-        lambda: name in cluster.admin().list_topics(timeout=PATIENT_S).topics, "brokers know it", PATIENT_S
+        lambda: name in cluster.admin().list_topics(timeout=PATIENT_S).topics,
+        "brokers know the topic",
+        PATIENT_S,
     )
 
 
@@ -258,7 +260,7 @@ def test_controllers_join_a_running_cluster_by_themselves(make_cluster: MakeClus
     assert cluster.terminate(2) == 0
     cluster.start(2)
 
-    assert voters(cluster) == [0, 1], "one that was removed does not come back by itself"
+    assert voters(cluster) == [0, 1], "a removed controller does not join again by itself"
 
 
 def test_controllers_and_a_node_that_is_a_broker_too_form_one_quorum(make_cluster: MakeCluster) -> None:

@@ -113,14 +113,14 @@ def test_one_node_becomes_three_and_one_again_under_load(growing: Growing) -> No
 
     growing.add_voter(1, by=2)
     growing.add_voter(2, by=0)
-    eventually(lambda: growing.voters(by=1) == [0, 1, 2], "three vote")
+    eventually(lambda: growing.voters(by=1) == [0, 1, 2], "there are three voters")
     cluster.kill(0)
     made_without_the_founder = create(cluster, by=2, replicas=2)
     cluster.start(0)
     eventually(lambda: in_sync(cluster, topic) == [0, 1, 2], "the founder has caught up")
     growing.remove_voter(2, by=1)
     growing.remove_voter(1, by=0)
-    eventually(lambda: growing.voters(by=2) == [0], "one votes")
+    eventually(lambda: growing.voters(by=2) == [0], "there is one voter")
     made_with_one_voter = create(cluster, by=1)
     acknowledged = load.stop()
 

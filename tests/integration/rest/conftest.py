@@ -162,5 +162,5 @@ def eventually(holds: Callable[[], Any], what: str = "it comes true") -> Any:
         except AssertionError:
             if time.monotonic() > deadline:
                 raise
-        assert time.monotonic() < deadline, f"after {TIMEOUT_S} s it does not hold that {what}"
+        assert time.monotonic() < deadline, f"not within {TIMEOUT_S} s: {what}"
         time.sleep(0.05)

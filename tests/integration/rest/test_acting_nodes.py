@@ -50,7 +50,7 @@ def test_every_node_asks_every_other_as_its_caller(cluster: Cluster) -> None:
         return [one["topic_name"] for one in api.get(f"{v3}/topics")["data"]]
 
     for ann in anns:
-        eventually(lambda ann=ann: topics(ann) == ["seen"], "the ACL has come to all nodes")
+        eventually(lambda ann=ann: topics(ann) == ["seen"], "all nodes have the ACL")
     for number in range(6):  # each leader, from each node
         for ann in anns:
             sent = ann.post(f"{v3}/topics/seen/records", {**record, "partition_id": number})

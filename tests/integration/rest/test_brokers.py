@@ -66,13 +66,13 @@ def test_a_setting_of_one_broker_is_changed_while_it_runs(api: Api) -> None:
 
     api.put(f"{place}/{DYNAMIC}", {"value": "2"}, 204)
     changed = eventually(
-        lambda: (found := api.get(f"{place}/{DYNAMIC}"))["value"] == "2" and found, "it is 2"
+        lambda: (found := api.get(f"{place}/{DYNAMIC}"))["value"] == "2" and found, "the setting is 2"
     )
     other = api.get(f"{api.v3}/brokers/0/configs/{DYNAMIC}")
     api.post(f"{place}:alter", {"data": [{"name": DYNAMIC, "operation": "DELETE"}]}, 204)
 
     assert changed["source"] == "DYNAMIC_BROKER_CONFIG" and other["value"] == "1"
-    eventually(lambda: api.get(f"{place}/{DYNAMIC}")["value"] == "1", "it is 1 again")
+    eventually(lambda: api.get(f"{place}/{DYNAMIC}")["value"] == "1", "the setting is 1 again")
 
 
 def test_a_setting_of_all_brokers_is_set_listed_and_taken_back(api: Api) -> None:

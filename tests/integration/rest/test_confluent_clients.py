@@ -47,7 +47,7 @@ def group(rest_cluster: Cluster, api: Api) -> Iterator[str]:
     name = name_of("group")
     consumer = Consumer({**cluster, "group.id": name, "enable.auto.commit": False})
     consumer.subscribe([topic])
-    eventually(lambda: consumer.poll(0.1) is None and consumer.assignment(), "it has the partition")
+    eventually(lambda: consumer.poll(0.1) is None and consumer.assignment(), "the member has the partition")
     consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
     yield name
     consumer.close()

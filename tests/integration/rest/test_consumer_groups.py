@@ -49,7 +49,10 @@ def reader(request: pytest.FixtureRequest, rest_cluster: Cluster, topic: str) ->
     }
     consumer = Consumer({**settings, **QUIET})
     consumer.subscribe([topic])
-    eventually(lambda: consumer.poll(0.1) is None and len(consumer.assignment()) == 2, "it has both")
+    eventually(
+        lambda: consumer.poll(0.1) is None and len(consumer.assignment()) == 2,
+        "the member has both partitions",
+    )
     consumer.commit(offsets=[TopicPartition(topic, 0, 4), TopicPartition(topic, 1, 3)], asynchronous=False)
     yield Reader(group_id, request.param, consumer)
     consumer.close()

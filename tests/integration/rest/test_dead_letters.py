@@ -100,7 +100,7 @@ def queue(rest_cluster: Cluster, api: Api, group: str) -> Queue:
     admin = AdminClient({"bootstrap.servers": rest_cluster.bootstrap, "log_level": 0})
     for made in admin.create_topics([NewTopic(topic, 2, 3), NewTopic(letters, 1, 3)]).values():
         made.result(TIMEOUT_S)
-    eventually(lambda: api.ask("GET", f"/v1/groups/{group}").status == 200, "the group is there")
+    eventually(lambda: api.ask("GET", f"/v1/groups/{group}").status == 200, "the group exists")
     return Queue(rest_cluster.bootstrap, topic, group, letters)
 
 

@@ -56,7 +56,9 @@ def test_a_group_tells_of_its_members_and_a_transaction_of_its_state(
         return found[0] if found else {}
 
     try:
-        group = eventually(lambda: (one := told("groups")).get("state") == "Stable" and one, "it is stable")
+        group = eventually(
+            lambda: (one := told("groups")).get("state") == "Stable" and one, "the group is stable"
+        )
         transaction = told("transactions")
     finally:
         producer.abort_transaction(TIMEOUT_S)
@@ -75,7 +77,8 @@ def test_the_controller_alone_tells_whom_it_has_heard(apis: list[Api]) -> None:
         return [one for one in found if one is not None]
 
     [controller] = eventually(
-        lambda: len(found := told()) == 1 and len(found[0]["broker_sessions"]) == 3 and found, "one leads"
+        lambda: len(found := told()) == 1 and len(found[0]["broker_sessions"]) == 3 and found,
+        "there is one controller",
     )
 
     for session in controller["broker_sessions"].values():

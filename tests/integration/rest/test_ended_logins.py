@@ -85,7 +85,7 @@ class Reading:
         end()
         ended_s = time.monotonic()
         self._thread.join(PATIENT_S)
-        assert self.ended_s, "it goes on"
+        assert self.ended_s, "the answer continues"
         return self.ended_s - ended_s
 
 

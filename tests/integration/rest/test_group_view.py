@@ -15,7 +15,9 @@ pytestmark = pytest.mark.slow
 def test_a_group_tells_members_assignments_and_lag(rest_cluster: Cluster, api: Api) -> None:
     topic, group = name_of("viewed"), name_of("viewers")
     producer = Producer({"bootstrap.servers": rest_cluster.bootstrap})
-    eventually(lambda: topic in producer.list_topics(topic).topics, "the topic is made by asking for it")
+    eventually(
+        lambda: topic in producer.list_topics(topic).topics, "the request for metadata creates the topic"
+    )
     for _ in range(5):
         producer.produce(topic, b"hello", partition=0)
     producer.flush()
@@ -28,7 +30,7 @@ def test_a_group_tells_members_assignments_and_lag(rest_cluster: Cluster, api: A
         }
     )
     consumer.subscribe([topic])
-    eventually(lambda: consumer.poll(0.1), "a record comes")
+    eventually(lambda: consumer.poll(0.1), "a record is received")
     consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
 
     told = api.get(f"/v1/groups/{group}")
@@ -63,7 +65,7 @@ def test_the_list_of_groups_tells_the_whole_lag_of_those_that_are_looked_for(
         found = {one["group_id"]: one for one in api.get(f"/v1/groups?search={group.upper()}")["groups"]}
         return found if found[group]["lag"] is not None else {}
 
-    found = eventually(look, "its coordinator has heard of the ends of the logs")
+    found = eventually(look, "its coordinator knows the ends of the logs")
     nothing = {one["group_id"]: one for one in api.get("/v1/groups?detailed=0")["groups"]}
 
     assert (found[group]["lag"], found[group]["members"], found[group]["state"]) == (3, 0, "Empty")
@@ -76,13 +78,15 @@ def test_the_list_of_groups_tells_the_whole_lag_of_those_that_are_looked_for(
 def test_what_a_member_reads_and_nobody_committed_is_there_too(rest_cluster: Cluster, api: Api) -> None:
     topic, group = name_of("fresh"), name_of("beginners")
     producer = Producer({"bootstrap.servers": rest_cluster.bootstrap})
-    eventually(lambda: topic in producer.list_topics(topic).topics, "the topic is made by asking for it")
+    eventually(
+        lambda: topic in producer.list_topics(topic).topics, "the request for metadata creates the topic"
+    )
     consumer = Consumer(
         {"bootstrap.servers": rest_cluster.bootstrap, "group.id": group, "enable.auto.commit": False}
     )
     consumer.subscribe([topic])
     consumer.poll(0.1)
-    eventually(lambda: consumer.poll(0.1) or consumer.assignment(), "it has an assignment")
+    eventually(lambda: consumer.poll(0.1) or consumer.assignment(), "the member has an assignment")
 
     lags = api.get(f"/v1/groups/{group}")["lags"]
 

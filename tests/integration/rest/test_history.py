@@ -115,11 +115,11 @@ def test_a_share_group_has_a_history_too(watched: Cluster, nodes: list[Api]) -> 
 def test_a_node_that_was_restarted_begins_a_new_history() -> None:
     with Cluster(2, rest=True, overrides={"ottla.history.interval.ms": "1000"}) as cluster:
         api = Api(cluster.rest_urls[0], cluster.cluster_id)
-        eventually(lambda: len(api.get("/v1/brokers/1/history")["times_ms"]) > 2, "it takes samples")
+        eventually(lambda: len(api.get("/v1/brokers/1/history")["times_ms"]) > 2, "the node takes samples")
 
         cluster.restart(1)
 
-        told = eventually(lambda: api.get("/v1/brokers/1/history"), "it is back")
+        told = eventually(lambda: api.get("/v1/brokers/1/history"), "the node has restarted")
         assert len(told["times_ms"]) < 20
 
 

@@ -206,7 +206,7 @@ def test_a_page_for_which_there_is_no_more_room_ends_early(
             pages[:] = [api.get(f"{api.v3}/topics/{topic}/records?timeout_ms=20000")]
             return not pages[0]["is_end"]
 
-        eventually(has_ended_early, "an answer that nobody reads takes room")
+        eventually(has_ended_early, "an answer that its client does not read takes room")
     monkeypatch.undo()
     while pages[-1]["metadata"]["next"]:
         pages.append(api.get(pages[-1]["metadata"]["next"]))

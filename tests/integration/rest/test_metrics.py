@@ -77,7 +77,7 @@ def test_what_was_written_and_read_is_counted_once(apis: list[Api], busy: dict[s
 
     assert eventually(lambda: of("messagesin") == RECORDS)
     assert of("bytesin") > RECORDS * 50
-    assert of("bytesout") >= of("bytesin"), "all of it was read"
+    assert of("bytesout") >= of("bytesin"), "all records are read"
     assert of("totalproducerequests") >= 3 and of("totalfetchrequests") >= 3
     assert of("failedproducerequests") == of("failedfetchrequests") == 0
     assert added(apis, "kafka_server_brokertopicmetrics_replicationbytesout_total{}") >= 2 * of("bytesin")
@@ -217,7 +217,7 @@ def test_an_idle_node_tells_fewer_than_a_thousand_samples_and_the_rest_when_aske
         all_names, all_samples = read("/metrics?all=true")
 
         assert len(samples) < 1_000
-        assert names == all_names, "every family is told, with fewer samples"
+        assert names == all_names, "every family is there, with fewer samples"
         by_partition = {one.labels["topic"] for one in samples if one.labels.keys() >= {"topic", "partition"}}
         assert by_partition == {"t"}
         assert len(all_samples) > len(samples) + 150 * 15

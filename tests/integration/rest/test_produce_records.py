@@ -27,10 +27,13 @@ def create(cluster: Cluster, *, partitions: int = 1, replicas: int = 3, **config
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **QUIET})
     admin.create_topics([NewTopic(name, partitions, replicas, config=config)])[name].result(TIMEOUT_S)
     for number in range(partitions):
-        eventually(lambda number=number: cluster.leader_of(name, number) >= 0, "it has a leader")
+        eventually(lambda number=number: cluster.leader_of(name, number) >= 0, "each partition has a leader")
     for url in cluster.rest_urls:
         path = f"/v3/clusters/{cluster.cluster_id}/topics/{name}"
-        eventually(lambda url=url, path=path: Api(url, "").ask("GET", path).status == 200, "it is known")
+        eventually(
+            lambda url=url, path=path: Api(url, "").ask("GET", path).status == 200,
+            "each node knows the topic",
+        )
     return name
 
 

@@ -416,17 +416,17 @@ def test_a_page_and_a_tail_end_with_their_clients(
 
     monkeypatch.setattr(read_records, "read_page", page_without_end)
     monkeypatch.setattr(read_records, "HEARTBEAT_S", 3600.0)
-    eventually(lambda: running("tails") == running("reads") == 0, "those of other tests have ended")
+    eventually(lambda: running("tails") == running("reads") == 0, "reads of other tests have ended")
     parts = urlsplit(api.url)
     page = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=TIMEOUT_S)
     page.request("GET", f"{api.v3}/topics/{letters}/records?timeout_ms=30000")
     with status_of_tail(api, letters) as status:
         assert status == 200
-        eventually(lambda: running("tails") == running("reads") == 1, "both are at work")
+        eventually(lambda: running("tails") == running("reads") == 1, "a tail and a page are being read")
     page.close()
 
     eventually(lambda: running("tails") == running("reads") == 0, "both have ended")
-    assert left_s[0] > 0.1, "before its deadline"
+    assert left_s[0] > 0.1, "the page ended before its deadline"
 
 
 SSE = {"Accept": "text/event-stream"}

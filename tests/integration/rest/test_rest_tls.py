@@ -146,7 +146,7 @@ def test_a_new_certificate_is_shown_to_those_who_come_after_it(
     connection.getresponse().read()
 
     certificates.issue("node")
-    eventually(lambda: shown(node, certificates) != before, "the new certificate is shown")
+    eventually(lambda: shown(node, certificates) != before, "the new certificate is sent")
     connection.request("GET", "/healthz")
     still_open = connection.getresponse()
 
@@ -195,7 +195,7 @@ def test_handshakes_that_fail_or_are_left_count_until_the_address_is_refused(
         pytest.raises(ssl.SSLCertVerificationError),
     ):
         ssl.create_default_context().wrap_socket(plain, server_hostname="127.0.0.1")
-    eventually(lambda: counts.failed == before + 1, "a handshake that the client refuses is a failed login")
+    eventually(lambda: counts.failed == before + 1, "a handshake that the client rejects is a failed login")
     left = 0
 
     def is_refused() -> bool:

@@ -54,7 +54,7 @@ def admin(cluster: Cluster) -> Api:
         return members.status == 200 and any(one["partitions"] for one in members.json["members"])
 
     for group, consumer in consumers:
-        eventually(lambda group=group, consumer=consumer: is_assigned(group, consumer), "it reads")
+        eventually(lambda group=group, consumer=consumer: is_assigned(group, consumer), "the group reads")
     return admin
 
 
@@ -86,7 +86,7 @@ def test_lists_have_what_the_caller_may_see(cluster: Cluster, admin: Api) -> Non
         return [one["share_group_id"] for one in ann.get(f"{ann.v3}/share-groups")["data"]]
 
     # Of a group that reads a topic hidden from the caller, only the name is shown.
-    eventually(lambda: groups() == ["seen"], "the ACLs have come")
+    eventually(lambda: groups() == ["seen"], "the node has the ACLs")
     listed = {one["group_id"]: one["members"] for one in ann.get("/v1/groups")["groups"]}
     assert listed == {"seen": 1, "prying": None}
     assert len(api_of(cluster, "admin").get(f"{admin.v3}/share-groups")["data"]) == 3
@@ -98,7 +98,7 @@ def test_lists_have_what_the_caller_may_see(cluster: Cluster, admin: Api) -> Non
 def test_what_changes_a_share_group_asks_for_its_right(cluster: Cluster, admin: Api) -> None:
     ann = api_of(cluster, "ann")
     allow(admin, "GROUP", "seen", "DESCRIBE")
-    eventually(lambda: ann.ask("GET", "/v1/groups/seen").status in (200, 403), "the ACL has come")
+    eventually(lambda: ann.ask("GET", "/v1/groups/seen").status in (200, 403), "the node has the ACL")
 
     answers = [
         ann.ask("DELETE", "/v1/groups/seen"),
@@ -134,7 +134,7 @@ def test_a_letter_is_delivered_by_the_rights_of_its_caller(cluster: Cluster, adm
         ("TOPIC", "letters", "READ"),
     ):
         allow(admin, kind, name, operation)
-    eventually(lambda: statuses() == (200, 403), "letters can be read, and not delivered")
+    eventually(lambda: statuses() == (200, 403), "letters can be read but not delivered")
     before = admin.get(f"{admin.v3}/topics/orders/records")["data"]
     allow(admin, "TOPIC", "orders", "WRITE")
     eventually(lambda: statuses() == (200, 200), "letters can be delivered")

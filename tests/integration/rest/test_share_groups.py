@@ -79,7 +79,7 @@ def worker(rest_cluster: Cluster, api: Api, topic: str) -> Iterator[Worker]:
     group_id = name_of("workers/ü")
     begin_early(api, group_id)
     with working(rest_cluster.bootstrap, group_id, topic):
-        eventually(lambda: place_of(api, group_id)["lag"] == 0, "all is accepted")
+        eventually(lambda: place_of(api, group_id)["lag"] == 0, "all records are accepted")
         yield Worker(group_id, topic)
 
 
@@ -223,8 +223,8 @@ def test_a_group_without_members_is_reset_forgets_a_topic_and_goes(
     begin_early(api, group_id)
 
     with working(rest_cluster.bootstrap, group_id, topic):
-        eventually(lambda: place_of(api, group_id)["lag"] == 0, "all is accepted")
-    eventually(lambda: api.get(f"/v1/groups/{group_id}")["state"] == "Empty", "the member has gone")
+        eventually(lambda: place_of(api, group_id)["lag"] == 0, "all records are accepted")
+    eventually(lambda: api.get(f"/v1/groups/{group_id}")["state"] == "Empty", "the member has left")
 
     told = api.post(
         f"/v1/groups/{group_id}/reset", {"to": "offset", "value": 3, "topics": [{"topic": topic}]}
@@ -234,7 +234,7 @@ def test_a_group_without_members_is_reset_forgets_a_topic_and_goes(
     assert (after["committed"], after["log_end_offset"], after["lag"]) == (3, RECORDS, RECORDS - 3)
     assert api.get(f"/v1/groups?search={group_id}")["groups"]
     api.delete(f"/v1/groups/{group_id}/topics/{topic}")
-    eventually(lambda: api.get(f"/v1/groups/{group_id}")["lags"] == [], "nothing is known of the topic")
+    eventually(lambda: api.get(f"/v1/groups/{group_id}")["lags"] == [], "the group has no state of the topic")
     api.delete(f"{api.v3}/share-groups/{group_id}")
     assert api.ask("GET", f"/v1/groups/{group_id}").status == 404
 

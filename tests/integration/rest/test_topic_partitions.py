@@ -14,7 +14,9 @@ pytestmark = pytest.mark.slow
 def test_partitions_tell_who_has_them_and_what_is_in_them(rest_cluster: Cluster, api: Api) -> None:
     topic = name_of("partitions")
     producer = Producer({"bootstrap.servers": rest_cluster.bootstrap})
-    eventually(lambda: topic in producer.list_topics(topic).topics, "the topic is made by asking for it")
+    eventually(
+        lambda: topic in producer.list_topics(topic).topics, "the request for metadata creates the topic"
+    )
     for _ in range(5):
         producer.produce(topic, b"hello", partition=0)
     producer.flush()

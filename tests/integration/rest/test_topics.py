@@ -357,7 +357,7 @@ def test_a_reassignment_is_seen_while_it_is_under_way(rest_cluster: Cluster, api
     of_topic = api.get(f"{api.v3}/topics/{name}/partitions/-/reassignment")
     every = api.get(f"{api.v3}/topics/-/partitions/-/reassignment")
     api.delete(rate)
-    eventually(lambda: api.ask("GET", here).status == 404, "it is done")
+    eventually(lambda: api.ask("GET", here).status == 404, "the reassignment is complete")
 
     assert before["kind"] == "KafkaReassignmentList" and before["data"] == []
     assert one["kind"] == "KafkaReassignment" and one["metadata"]["self"] == f"{api.url}{here}"

@@ -180,7 +180,9 @@ def test_a_consumer_subscribes_reads_commits_and_is_deleted(proxy: Proxy, one_pa
     proxy.produce(one_partition, [{"value": "third"}])
     following = proxy.consumer(group)
     proxy.ask("POST", f"{following}/subscription", {"topics": [one_partition]}, 204)
-    assert [one["value"] for one in proxy.read(following, 1)] == ["third"], "the group goes on behind"
+    assert [one["value"] for one in proxy.read(following, 1)] == ["third"], (
+        "the group continues after the committed offset"
+    )
     proxy.ask("DELETE", following, status=204)
 
 
@@ -214,7 +216,7 @@ def test_partitions_are_assigned_by_hand_and_positions_are_sought(proxy: Proxy, 
     def offsets() -> list[int]:
         return [one["offset"] for one in proxy.ask("GET", f"{consumer}/records?timeout=500", accept=BINARY)]
 
-    assert offsets() == [], "it begins at the end"
+    assert offsets() == [], "the consumer starts at the end"
     proxy.ask("POST", f"{consumer}/positions/beginning", {"partitions": [here]}, 204)
     assert offsets() == [0, 1, 2, 3]
     proxy.ask("POST", f"{consumer}/positions", {"offsets": [{**here, "offset": 2}]}, 204)
@@ -279,7 +281,7 @@ def test_records_that_are_not_in_the_format_are_told_of_and_not_lost(
         return reply.status == 422 and reply.json["error_code"] == 42203
 
     assert eventually(is_refused)
-    assert is_refused(), "it is still there"
+    assert is_refused(), "the record is still there"
     other = proxy.ask("GET", f"{consumer}/records", status=406, accept=BINARY)
     assert other["error_code"] == 40601
     avro = "application/vnd.kafka.avro.v2+json"
@@ -345,7 +347,7 @@ def test_positions_are_sought_by_time(proxy: Proxy, one_partition: str) -> None:
         "timestamps": [{**here, "partition": 9, "timestamp": "2024-01-02T00:00:00Z"}],
     }
     assert proxy.ask("POST", f"{consumer}/positions", body, 409)["error_code"] == 40903
-    assert proxy.ask("GET", f"{consumer}/records?timeout=500", accept=JSON) == [], "nothing was sought"
+    assert proxy.ask("GET", f"{consumer}/records?timeout=500", accept=JSON) == [], "no position was changed"
     proxy.ask("DELETE", consumer, status=204)
 
 
@@ -458,7 +460,7 @@ def test_an_address_has_so_many_consumers_and_those_that_are_idle_end(bounded: P
 
 def test_an_idle_consumer_leaves_its_group(bounded: Proxy) -> None:
     bounded.api.post(f"{bounded.api.v3}/topics", {"topic_name": "t", "partitions_count": 1}, 201)
-    consumer = eventually(lambda: bounded.consumer("leaves"), "those of the other test have ended")
+    consumer = eventually(lambda: bounded.consumer("leaves"), "consumers of the other test have ended")
     bounded.ask("POST", f"{consumer}/subscription", {"topics": ["t"]}, 204)
     bounded.ask("GET", f"{consumer}/records?timeout=1000", accept=JSON)
 
