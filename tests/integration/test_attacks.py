@@ -120,7 +120,7 @@ def test_an_attack_on_a_node_with_settings_stays_within_its_limits(tmp_path: Pat
     assert outcome.missed == (), outcome
 
 
-def test_a_node_ends_in_its_grace_while_it_looks_for_times_in_bombs(tmp_path: Path) -> None:
+def test_a_node_stops_within_its_grace_period_while_it_searches_bombs_for_timestamps(tmp_path: Path) -> None:
     nodes = start_nodes(1, tmp_path, record_bombs.BELIEVES, popen)
     with ExitStack() as stack:
         try:
@@ -168,7 +168,7 @@ def seen(p99_ms: float, *failures: str) -> Seen:
 SMALL_STORM = Storm(per_second=30, seconds=4.0, noise_ms=1_000.0)
 
 
-def test_connections_that_fail_many_times_a_second_leave_a_good_client_in_peace(
+def test_many_failing_connections_per_second_do_not_disturb_a_good_client(
     secured_node: Trials,
 ) -> None:
     [attack] = [one for one in SECURED if one.name == "tls-thousand-a-second"]
@@ -189,14 +189,14 @@ def test_connections_that_fail_many_times_a_second_leave_a_good_client_in_peace(
     ],
     ids=["too slow", "twice the p99", "beyond the noise", "a failure"],
 )
-def test_a_storm_that_opens_too_little_or_costs_others_too_much_has_missed(
+def test_a_storm_with_too_few_connections_or_too_much_cost_for_others_fails(
     opened: int, elsewhere: Seen, during: Seen, missed: str
 ) -> None:
     with pytest.raises(AssertionError, match=missed):
         Storm().judge(opened, seen(1), elsewhere, during)
 
 
-def test_a_storm_of_which_nobody_takes_notice_holds() -> None:
+def test_a_storm_without_an_effect_on_others_passes() -> None:
     assert Storm().judge(7_200, seen(1), seen(10), seen(19.9)).startswith("900 a second")
 
 
@@ -208,7 +208,7 @@ def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trials]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("attack", ON_THREE, ids=lambda one: one.name)
-def test_an_attack_on_one_of_three_nodes_fences_nobody(three_nodes: Trials, attack: Attack) -> None:
+def test_an_attack_on_one_of_three_nodes_fences_no_broker(three_nodes: Trials, attack: Attack) -> None:
     outcome = three_nodes.run(patiently(attack))
 
     assert outcome.missed == (), outcome
@@ -216,20 +216,20 @@ def test_an_attack_on_one_of_three_nodes_fences_nobody(three_nodes: Trials, atta
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("attack", ON_THREE_WITH_SETTINGS, ids=lambda one: one.name)
-def test_an_attack_on_three_nodes_with_settings_fences_nobody(tmp_path: Path, attack: Attack) -> None:
+def test_an_attack_on_three_nodes_with_settings_fences_no_broker(tmp_path: Path, attack: Attack) -> None:
     with attacked(tmp_path, 3, attack.settings) as trials:
         outcome = trials.run(patiently(attack))
 
     assert outcome.missed == (), outcome
 
 
-def test_each_kind_of_work_of_three_nodes_has_its_attack() -> None:
+def test_each_kind_of_work_of_three_nodes_has_an_attack() -> None:
     known = {one.name for one in ATTACKS if 3 in one.node_counts}
 
     assert len(OF_THREE) == len(KINDS_ON_THREE) and known.issuperset(KINDS_ON_THREE)
 
 
-def test_the_script_names_its_attacks_and_refuses_others() -> None:
+def test_the_script_lists_its_attacks_and_rejects_unknown_names() -> None:
     script = Path(__file__).resolve().parents[2] / "scripts" / "attack"
     listed = subprocess.run([script, "--list"], capture_output=True, text=True, timeout=60, check=True)
     unknown = subprocess.run([script, "nonsense"], capture_output=True, text=True, timeout=60, check=False)

@@ -121,7 +121,7 @@ def produced(producer: Producer, topic: str) -> int:
     return errors[0]
 
 
-def test_who_may_write_writes_until_that_is_taken_back_and_nobody_else_does(place: Place) -> None:
+def test_only_a_user_with_write_access_can_write_until_it_is_revoked(place: Place) -> None:
     may_write = entry("orders", AclOperation.WRITE)
     place.grant(may_write)
     ann = Producer(place.settings("ann", acks="all", linger_ms=0))
@@ -141,7 +141,7 @@ def test_who_may_write_writes_until_that_is_taken_back_and_nobody_else_does(plac
     assert produced(again, "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_a_consumer_needs_its_group_and_its_topic_and_sees_no_other(place: Place) -> None:
+def test_a_consumer_needs_rights_on_its_group_and_topic_and_sees_no_others(place: Place) -> None:
     assert produced(Producer({"bootstrap.servers": place.unencrypted}), "orders") == 0
     reads = entry("orders", AclOperation.READ, "User:bob")
     joins = entry(
@@ -167,7 +167,7 @@ def test_a_consumer_needs_its_group_and_its_topic_and_sees_no_other(place: Place
     others.close()
 
 
-def test_what_nobody_may_see_is_told_alike_whether_it_is_there_or_not(place: Place) -> None:
+def test_hidden_and_missing_topics_get_the_same_error(place: Place) -> None:
     ann = AdminClient(place.settings("ann"))
 
     for topic in ("secrets", "no-such-topic"):

@@ -200,7 +200,7 @@ def test_no_secret_is_in_an_answer_a_log_a_metric_an_audit_line_or_a_list_of_pro
     assert b"FAILED_LOGIN" in scenes["audit file"].upper().replace(b" ", b"_") and b"DEBUG" in scenes["log"]
 
 
-def test_a_node_that_stops_tells_none_either(node: CanaryNode) -> None:
+def test_a_stopping_node_shows_no_secret_either(node: CanaryNode) -> None:
     assert node.stop() == 0
 
     assert found_in(node.log_file.read_bytes() + node.told.encode(), node.secrets) == []

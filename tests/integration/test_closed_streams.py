@@ -34,7 +34,7 @@ def run(redirected: str, *arguments: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_a_closed_stream_is_none_of_our_sockets(node: Server, closed: str) -> None:
+def test_no_socket_takes_the_place_of_a_closed_stream(node: Server, closed: str) -> None:
     code, out, errors = run(closed, "topic", "list", "--bootstrap", node.bootstrap)
 
     assert (code, errors) == (0, "")
@@ -46,7 +46,7 @@ def test_produce_without_an_input_sends_nothing(node: Server) -> None:
     assert run("<&-", "produce", *given) == (0, "", "")
 
 
-def test_a_node_without_an_input_stops_when_it_is_told_to(tmp_path: Path) -> None:
+def test_a_node_without_an_input_stops_on_sigterm(tmp_path: Path) -> None:
     listeners = ("listeners=PLAINTEXT://127.0.0.1:0", "ottla.rest.listeners=")
     overrides = [word for setting in listeners for word in ("--override", setting)]
     process = shell("<&-", "start", "--data", str(tmp_path), *overrides)
@@ -65,7 +65,7 @@ def test_a_node_without_an_input_stops_when_it_is_told_to(tmp_path: Path) -> Non
     [["--help"], ["topic", "list"], ["consume", "full-disk", "--until-end"], ["log", "dump", "--records"]],
     ids=" ".join,
 )
-def test_a_full_disk_behind_the_output_is_one_sentence(node: Server, arguments: list[str]) -> None:
+def test_a_full_disk_at_the_output_is_reported_in_one_sentence(node: Server, arguments: list[str]) -> None:
     run("", "produce", "full-disk", "--create-topic", "--bootstrap", node.bootstrap)
     program = "ottla"
     if arguments[0] == "log":
@@ -79,7 +79,7 @@ def test_a_full_disk_behind_the_output_is_one_sentence(node: Server, arguments: 
     assert (code, errors) == (1, f"{program}: The output cannot be written: No space left on device.\n")
 
 
-def test_a_node_whose_log_nobody_reads_serves_on_and_stops(tmp_path: Path) -> None:
+def test_a_node_whose_log_is_not_read_keeps_serving_and_stops(tmp_path: Path) -> None:
     settings = (
         "listeners=PLAINTEXT://127.0.0.1:0",
         "ottla.rest.listeners=",

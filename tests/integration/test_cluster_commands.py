@@ -110,7 +110,7 @@ def test_brokers_are_listed_with_what_they_hold(four: Cluster) -> None:
     ottla(four, "topic", "delete", "listed")
 
 
-def test_a_broker_that_may_not_leave_is_told_why(four: Cluster) -> None:
+def test_the_reason_why_a_broker_may_not_leave_is_printed(four: Cluster) -> None:
     ottla(four, "topic", "create", "everywhere", "-r", "4")
 
     assert "`ottla quorum remove 0`" in ottla(four, "broker", "decommission", "0", code=1)
@@ -152,7 +152,7 @@ def test_a_broker_leaves_for_good(four: Cluster) -> None:
     ottla(four, "topic", "delete", "leaving")
 
 
-def test_lag_is_shown_where_it_is_known(four: Cluster) -> None:
+def test_lag_is_shown_if_it_is_known(four: Cluster) -> None:
     ottla(four, "topic", "create", "alone", "-p", "2", "-r", "1")
     ottla(four, "topic", "reassign", "alone", "-r", "0:3", "-r", "1:0")
     ottla(four, "group", "reset", "billing", "--to-earliest", "--topic", "alone", "--execute")

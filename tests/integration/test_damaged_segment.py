@@ -42,7 +42,7 @@ def elect_preferred(cluster: Cluster, topic: str) -> None:
     admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, 0)]).result(60)
 
 
-def test_a_compacted_replica_with_a_flipped_bit_is_filled_again(tmp_path: Path) -> None:
+def test_a_compacted_replica_with_a_flipped_bit_is_copied_again(tmp_path: Path) -> None:
     with Cluster(nodes=3, data=tmp_path, rest=True) as cluster:
         topic = create(cluster, segment_bytes="1048576", cleanup_policy="compact")
         values = [f"{number}-" + "x" * 200_000 for number in range(24)]
@@ -68,7 +68,7 @@ def test_a_compacted_replica_with_a_flipped_bit_is_filled_again(tmp_path: Path) 
         assert consume(cluster, topic, len(values)) == values
 
 
-def test_a_replica_with_a_flipped_bit_is_made_whole_when_it_leads(tmp_path: Path) -> None:
+def test_a_replica_with_a_flipped_bit_is_repaired_even_if_it_leads(tmp_path: Path) -> None:
     with Cluster(nodes=3, data=tmp_path, rest=True) as cluster:
         topic = create(cluster, segment_bytes="1048576")
         values = [f"{number}-" + "x" * 200_000 for number in range(24)]

@@ -93,7 +93,7 @@ def test_rejected_records_are_in_the_groups_topic(member: Member) -> None:
     assert offsets(found) == [3, 4, 9]
 
 
-def test_a_topic_is_created_where_the_cluster_lets_by_a_setting_that_changes_at_once(member: Member) -> None:
+def test_a_missing_topic_is_created_as_soon_as_a_setting_of_the_cluster_allows_it(member: Member) -> None:
     settings = {"errors.deadletterqueue.auto.create.topics.enable": "true"}
     assert alter(member.wire, BROKER, "", settings) == 0
 
@@ -126,7 +126,7 @@ def test_the_doctor_names_the_topic_that_may_not_have_dead_letters(
     assert "the topic for dead letters (dlq.t) may not have them" in told
 
 
-def test_the_doctor_says_so_where_the_cluster_is_at_a_level_without_dead_letters(
+def test_the_doctor_reports_a_cluster_at_a_level_without_dead_letters(
     member: Member, broker: EmbeddedBroker
 ) -> None:
     """A cluster after an upgrade is at such a level until its share.version is raised."""
@@ -172,7 +172,7 @@ def test_the_last_delivery_is_a_dead_letter_with_its_count(member: Member) -> No
     assert found.value is not None
 
 
-def test_a_node_that_falls_with_a_letter_on_its_way_writes_it_once(
+def test_a_letter_is_written_once_even_if_the_node_stops_meanwhile(
     embedded: Callable[..., EmbeddedBroker],
 ) -> None:
     """The node fails after the batch is in the log and before the share-partition's state says so."""

@@ -46,7 +46,9 @@ def produce(wire: WireClient, *waits: bytes | None, compression: Compression = C
 
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
-def test_records_come_when_they_are_due_and_others_go_on(member: Member, compression: Compression) -> None:
+def test_delayed_records_are_delivered_when_due_and_others_at_once(
+    member: Member, compression: Compression
+) -> None:
     began_ms = now_ms()
     produce(member.wire, b"6000", None, b"3000", None, compression=compression)
 
@@ -58,7 +60,7 @@ def test_records_come_when_they_are_due_and_others_go_on(member: Member, compres
     assert now_ms() - began_ms >= 6000
 
 
-def test_a_fetch_passes_over_what_is_not_due(member: Member) -> None:
+def test_a_fetch_skips_records_that_are_not_due(member: Member) -> None:
     for _ in range(3):
         produce(member.wire, *[b"600000"] * 700)
     produce(member.wire, None)
@@ -66,7 +68,7 @@ def test_a_fetch_passes_over_what_is_not_due(member: Member) -> None:
     assert acquired(member.fetch(max_wait_ms=10_000)) == [(2110, 2110, 1)]
 
 
-def test_a_node_that_starts_again_delays_them_still(
+def test_records_stay_delayed_after_their_state_is_reloaded(
     embedded: Callable[..., EmbeddedBroker], member: Member, broker: EmbeddedBroker
 ) -> None:
     produce(member.wire, b"600000", None, b"1000")
@@ -93,7 +95,7 @@ def test_a_node_that_starts_again_delays_them_still(
     again.wire.close()
 
 
-def test_a_clock_that_is_set_forward_is_followed_while_members_wait(
+def test_waiting_members_follow_a_clock_that_is_set_forward(
     embedded: Callable[..., EmbeddedBroker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ahead_ms = 0
@@ -113,7 +115,7 @@ def test_a_clock_that_is_set_forward_is_followed_while_members_wait(
     one.wire.close()
 
 
-def test_what_cannot_be_delayed_is_refused(member: Member) -> None:
+def test_records_that_cannot_be_delayed_are_rejected(member: Member) -> None:
     too_far = produce(member.wire, None, b"999999999999")
     unclear = produce(member.wire, b"soon")
 
@@ -123,7 +125,7 @@ def test_what_cannot_be_delayed_is_refused(member: Member) -> None:
     assert alter(member.wire, {"ottla.delivery.delay.ms": "999999999999"}) == ErrorCode.INVALID_CONFIG
 
 
-def test_the_topics_delay_holds_for_records_without_headers(member: Member) -> None:
+def test_the_delay_of_the_topic_applies_to_records_without_headers(member: Member) -> None:
     assert alter(member.wire, {"ottla.delivery.delay.ms": "800"}) == ErrorCode.NONE
     began_ms = now_ms()
 

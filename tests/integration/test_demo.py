@@ -68,9 +68,7 @@ def content(path: Path) -> bytes:
         return b""
 
 
-def test_all_that_goes_in_comes_out_while_nodes_are_killed_and_pandas_agrees(
-    demo: Demo, tmp_path: Path
-) -> None:
+def test_no_record_is_lost_while_nodes_are_killed_and_pandas_agrees(demo: Demo, tmp_path: Path) -> None:
     sys.path.insert(0, str(ROOT / "scripts"))
     try:
         from demo_pipeline import missing
@@ -97,7 +95,7 @@ def test_all_that_goes_in_comes_out_while_nodes_are_killed_and_pandas_agrees(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_who_stops_the_demo_stops_its_nodes(demo: Demo, tmp_path: Path, number: signal.Signals) -> None:
+def test_stopping_the_demo_stops_its_nodes(demo: Demo, tmp_path: Path, number: signal.Signals) -> None:
     process = demo("--no-spark")
     assert process.stdout is not None
     assert "3 nodes serve at" in process.stdout.readline()
@@ -110,7 +108,7 @@ def test_who_stops_the_demo_stops_its_nodes(demo: Demo, tmp_path: Path, number: 
     eventually(lambda: pids_of_nodes(tmp_path / "data") == [], "no process of the cluster is left")
 
 
-def test_a_directory_in_use_is_refused(demo: Demo, tmp_path: Path) -> None:
+def test_a_directory_in_use_is_rejected(demo: Demo, tmp_path: Path) -> None:
     first = demo("--no-spark")
     assert first.stdout is not None
     assert "3 nodes serve at" in first.stdout.readline()

@@ -116,7 +116,7 @@ def three() -> Iterator[Cluster]:
         yield cluster
 
 
-def test_a_cluster_that_is_well_has_no_problem(three: Cluster) -> None:
+def test_a_healthy_cluster_has_no_problem(three: Cluster) -> None:
     told = json.loads(doctor(three.bootstrap, "--json", code=0))
     text = doctor(three.bootstrap, code=0)
 
@@ -124,7 +124,7 @@ def test_a_cluster_that_is_well_has_no_problem(three: Cluster) -> None:
     assert text.endswith("nothing is wrong\n")
 
 
-def test_a_node_that_died_is_missed(three: Cluster) -> None:
+def test_a_dead_node_is_reported(three: Cluster) -> None:
     victim = (three.controller_id + 1) % 3
 
     admin = AdminClient({"bootstrap.servers": three.bootstrap, "log_level": 0})
@@ -152,7 +152,7 @@ def test_a_node_that_died_is_missed(three: Cluster) -> None:
     assert (over_rest["is_healthy"], over_rest["findings"]) == (told["is_healthy"], told["findings"])
 
 
-def test_an_address_where_nobody_listens() -> None:
+def test_an_address_without_a_listener() -> None:
     free = free_port()
 
     text = doctor(f"localhost:{free}", code=1)
@@ -164,7 +164,7 @@ def test_a_name_that_does_not_resolve() -> None:
     assert "cannot be resolved" in problems(of_cluster("no-such-host.invalid:9092"))
 
 
-def test_a_node_that_advertises_what_nobody_can_reach(tmp_path: Path) -> None:
+def test_a_node_that_advertises_an_unreachable_address(tmp_path: Path) -> None:
     port = free_port()
     node = start_ottla(tmp_path, f"advertised.listeners=PLAINTEXT://no-such-host.invalid:{port}", "node.id=1")
     try:
@@ -187,7 +187,7 @@ def test_a_node_that_advertises_another_node(three: Cluster, tmp_path: Path) -> 
     assert "These addresses belong to 2 different clusters" in found
 
 
-def test_clients_that_ask_what_is_not_served_are_named(tmp_path: Path) -> None:
+def test_clients_with_unsupported_requests_are_named(tmp_path: Path) -> None:
     node = start_ottla(tmp_path, f"ottla.rest.listeners=http://127.0.0.1:{free_port()}", "node.id=1")
     try:
         well = of_cluster(node.bootstrap)
@@ -252,7 +252,7 @@ def test_a_web_server_is_no_listener() -> None:
     assert found is Speaks.HTTP
 
 
-def test_a_listener_with_tls_is_told(tmp_path: Path) -> None:
+def test_a_listener_with_tls_is_recognized(tmp_path: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(write_certificates(tmp_path, "localhost") / "localhost.pem")
 
@@ -265,7 +265,7 @@ def test_a_listener_with_tls_is_told(tmp_path: Path) -> None:
         assert "requires TLS" in problems(of_cluster(f"127.0.0.1:{port}"))
 
 
-def test_a_rest_api_with_tls_and_logins_is_asked_as_the_listeners_are(tmp_path: Path) -> None:
+def test_a_rest_api_with_tls_and_logins_is_checked_like_the_listeners(tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     issued = authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem
@@ -295,7 +295,7 @@ def test_a_rest_api_with_tls_and_logins_is_asked_as_the_listeners_are(tmp_path: 
     assert host_names(shown.certificate) == {"127.0.0.1"}
 
 
-def test_what_speaks_otherwise_or_not_at_all() -> None:
+def test_a_port_with_another_protocol_or_without_an_answer() -> None:
     with server(lambda connection: connection.sendall(b"220 mail ready\r\n")) as port:
         assert speaks(port) is Speaks.OTHER
     with server(lambda connection: None) as port:
@@ -345,7 +345,7 @@ def test_a_directory_of_another_cluster_and_node(tmp_path: Path) -> None:
     assert "is locked by" not in stopped
 
 
-def test_what_is_no_directory(tmp_path: Path) -> None:
+def test_a_path_that_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "meta.properties").write_text("version=9\n")
@@ -408,7 +408,7 @@ def test_users_without_acls_and_acls_without_users_are_noted(tmp_path: Path) -> 
     assert "ACLs name User:gone, and there is no such SCRAM user" in said[1]
 
 
-def test_what_other_machines_reach_without_tls_is_noted_and_warned_of_at_each_start(tmp_path: Path) -> None:
+def test_listeners_without_tls_on_the_network_are_noted_and_warned_of_at_each_start(tmp_path: Path) -> None:
     port, rest = free_port(), free_port()
     exposed = (
         f"listeners=PLAINTEXT://0.0.0.0:{port}",
@@ -432,7 +432,7 @@ def test_what_other_machines_reach_without_tls_is_noted_and_warned_of_at_each_st
     assert server.output().count("WARNING Other machines reach the REST API") == 1
 
 
-def test_a_certificate_that_ends_soon_is_told_from_afar_and_on_the_machine(tmp_path: Path) -> None:
+def test_a_certificate_that_expires_soon_is_reported_remotely_and_locally(tmp_path: Path) -> None:
     ca = trustme.CA()
     ends = datetime.now(UTC) + timedelta(days=9)
     issued = ca.issue_cert("127.0.0.1", "localhost", not_after=ends)
@@ -461,7 +461,7 @@ def test_a_certificate_that_ends_soon_is_told_from_afar_and_on_the_machine(tmp_p
     assert f"The certificate of 127.0.0.1:{encrypted} expires on {ends:%Y-%m-%d}" in problems(afar)
 
 
-def test_the_certificate_of_a_rest_api_is_judged_from_afar_and_on_the_machine(tmp_path: Path) -> None:
+def test_the_certificate_of_a_rest_api_is_checked_remotely_and_locally(tmp_path: Path) -> None:
     ca, rest = trustme.CA(), free_port()
     issued = ca.issue_cert("other.example", not_after=datetime.now(UTC) + timedelta(days=9))
     issued.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "rest.pem"))
@@ -485,7 +485,7 @@ def test_the_certificate_of_a_rest_api_is_judged_from_afar_and_on_the_machine(tm
     assert f"The certificate of 127.0.0.1:{rest} was issued for other.example" in afar
 
 
-def test_a_refused_certificate_and_acls_without_an_authorizer_are_found(
+def test_a_rejected_certificate_and_acls_without_an_authorizer_are_found(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     authority, own = trustme.CA(), tmp_path / "own.pem"

@@ -111,7 +111,7 @@ def test_a_cluster_of_any_size_serves(nodes: int, replicas: int) -> None:
         )
 
 
-def test_nobody_waits_two_seconds_for_a_quorum_that_is_gone() -> None:
+def test_stopping_a_cluster_does_not_wait_two_seconds_for_its_quorum() -> None:
     stopped_s = []
     while len(stopped_s) < STOPS and min(stopped_s, default=2.0) >= 1.9:
         cluster = Cluster(nodes=3).start()
@@ -168,7 +168,7 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_directory_of_ones_own_keeps_what_was_written(tmp_path: Path) -> None:
+def test_a_given_directory_keeps_the_records(tmp_path: Path) -> None:
     with Cluster(nodes=3, data=tmp_path, overrides={"num.partitions": "5"}) as cluster:
         topic = create(cluster)
         produce(cluster, topic, "kept")
@@ -183,7 +183,7 @@ def test_a_directory_of_ones_own_keeps_what_was_written(tmp_path: Path) -> None:
         Cluster(nodes=4, data=tmp_path)
 
 
-def test_a_loop_of_the_user_goes_on_while_a_cluster_starts() -> None:
+def test_an_event_loop_of_the_user_keeps_running_while_a_cluster_starts() -> None:
     async def scene() -> int:
         turns = 0
 
@@ -202,14 +202,14 @@ def test_a_loop_of_the_user_goes_on_while_a_cluster_starts() -> None:
     assert asyncio.run(scene()) > 1
 
 
-def test_a_cluster_has_nodes() -> None:
+def test_a_cluster_needs_at_least_one_node() -> None:
     with pytest.raises(ValueError, match="at least one node"):
         Cluster(nodes=0)
 
 
 @pytest.mark.parametrize("after_s", [0, 0.02, 0.5])
 @pytest.mark.parametrize("end", [Cluster.kill, Cluster.shut_down])
-def test_a_node_that_waits_for_others_can_be_ended(
+def test_a_node_that_waits_for_others_can_be_stopped(
     three: Cluster, end: Callable[[Cluster, int], None], after_s: float
 ) -> None:
     told: list[str] = []
@@ -243,7 +243,7 @@ def _at_once(action: Callable[[int], None], node_ids: Iterable[int]) -> None:
 # ---- faults of a node ----------------------------------------------------------------------------
 
 
-def test_a_killed_leader_is_replaced_and_comes_back_with_its_files(three: Cluster) -> None:
+def test_a_killed_leader_is_replaced_and_restarts_with_its_files(three: Cluster) -> None:
     topic = create(three, min_insync_replicas="2")
     produce(three, topic, "before")
     leader = three.leader_of(topic, 0)
@@ -268,7 +268,7 @@ def test_the_controller_can_be_killed_too(three: Cluster) -> None:
     eventually(lambda: three.leader_of(topic, 0) >= 0, "the topic has a leader")
 
 
-def test_a_node_that_is_shut_down_has_handed_over(three: Cluster) -> None:
+def test_a_node_that_is_shut_down_hands_over_its_partitions(three: Cluster) -> None:
     topic = create(three)
     leader = three.leader_of(topic, 0)
 
@@ -279,7 +279,7 @@ def test_a_node_that_is_shut_down_has_handed_over(three: Cluster) -> None:
     eventually(lambda: in_sync(three, topic) == 3, "all replicas are in sync")
 
 
-def test_a_node_that_hangs_is_replaced_and_goes_on_when_it_may() -> None:
+def test_a_hanging_leader_is_replaced_and_continues_when_resumed() -> None:
     # A node that hangs is fenced when its session expires; a short session keeps the test short.
     overrides = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "200"}
     with Cluster(nodes=3, overrides=overrides) as cluster:
@@ -297,7 +297,7 @@ def test_a_node_that_hangs_is_replaced_and_goes_on_when_it_may() -> None:
         assert consume(cluster, topic, 2) == ["before", "meanwhile"]
 
 
-def test_a_cut_off_leader_acknowledges_nothing_and_takes_over_what_the_others_have() -> None:
+def test_an_isolated_leader_acknowledges_nothing_and_gets_the_records_of_the_others() -> None:
     overrides = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "200"}
     with Cluster(nodes=3, overrides=overrides) as cluster:
         topic = create(cluster, min_insync_replicas="2")
@@ -329,7 +329,7 @@ def test_without_a_majority_nothing_is_acknowledged_until_the_network_heals() ->
         assert consume(cluster, topic, 1)[-1] == "taken"
 
 
-def test_a_cluster_without_living_nodes_knows_no_leader() -> None:
+def test_a_cluster_without_running_nodes_has_no_leader() -> None:
     with Cluster(nodes=1) as cluster:
         topic = create(cluster, replicas=1)
         cluster.kill(0)
@@ -341,7 +341,7 @@ def test_a_cluster_without_living_nodes_knows_no_leader() -> None:
         assert cluster.leader_of(topic, 1) == cluster.leader_of("nothing", 0) == -1
 
 
-def test_a_topic_that_a_client_makes_by_writing_outlives_the_loss_of_a_node() -> None:
+def test_an_automatically_created_topic_survives_the_loss_of_a_node() -> None:
     with Cluster(nodes=3) as cluster:
         produce(cluster, "orders", "before")
         leader = cluster.leader_of("orders", 0)

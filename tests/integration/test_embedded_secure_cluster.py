@@ -140,7 +140,7 @@ def shared(config: dict[str, Any], topic: str, group: str, seconds: float) -> tu
     return values, told
 
 
-def test_a_worker_of_a_share_group_needs_the_rights_that_the_page_names_and_no_more(three: Cluster) -> None:
+def test_a_share_consumer_needs_exactly_the_documented_rights(three: Cluster) -> None:
     """docs/acls.md names them: READ on the topic and on the group."""
     topic, group = create(three, "shared-orders"), "shared-workers"
     three.add_user("sam")
@@ -165,7 +165,7 @@ def test_a_worker_of_a_share_group_needs_the_rights_that_the_page_names_and_no_m
     assert shared(config, other, group, 4)[0] == []
 
 
-def test_a_user_may_what_was_allowed_and_nothing_else(three: Cluster) -> None:
+def test_a_user_can_do_what_is_allowed_and_nothing_else(three: Cluster) -> None:
     mine, other = create(three, "anna-orders"), create(three, "bert-orders")
     password = three.add_user("anna")
     config = three.client_config(user="anna")
@@ -179,7 +179,7 @@ def test_a_user_may_what_was_allowed_and_nothing_else(three: Cluster) -> None:
     assert config["sasl.password"] == password != three.client_config()["sasl.password"]
 
 
-def test_a_group_gets_the_operations_that_there_are_for_groups(three: Cluster) -> None:
+def test_only_operations_that_exist_for_groups_are_allowed_on_a_group(three: Cluster) -> None:
     topic = create(three, "shared")
     produce(three.client_config(), topic, "hello")
     three.add_user("carl", "a password of his own")
@@ -195,7 +195,7 @@ def test_a_group_gets_the_operations_that_there_are_for_groups(three: Cluster) -
     assert message is not None and message.error() is None and message.value() == b"hello"
 
 
-def test_strangers_and_wrong_passwords_are_kept_out(three: Cluster) -> None:
+def test_strangers_and_wrong_passwords_are_rejected(three: Cluster) -> None:
     wrong = {**three.client_config(), **QUIET, "sasl.password": "guessed"}
     errors: list[KafkaError] = []
     admin = AdminClient({**wrong, "error_cb": errors.append})
@@ -220,7 +220,7 @@ def test_the_rest_api_has_tls_and_asks_for_a_login(three: Cluster) -> None:
     refused.value.close()
 
 
-def test_what_is_asked_wrongly_is_said(three: Cluster) -> None:
+def test_wrong_arguments_are_reported(three: Cluster) -> None:
     for ask in (
         lambda: three.client_config(user="nobody"),
         lambda: three.allow("anna", "FLY", topic="t"),
@@ -256,7 +256,7 @@ def test_it_starts_within_seconds_and_leaves_no_thread_and_no_file() -> None:
 
 
 @pytest.mark.parametrize("hurt", ["kill", "isolate", "pause", "restart"])
-def test_nodes_can_be_broken(hurt: str) -> None:
+def test_clients_survive_faults_of_a_node(hurt: str) -> None:
     with Cluster(nodes=3, secure=True) as cluster:
         topic = create(cluster, "hurt")
         victim = cluster.leader_of(topic, 0)
@@ -274,7 +274,7 @@ def test_nodes_can_be_broken(hurt: str) -> None:
         cluster.resume(victim)
 
 
-def test_a_cluster_is_the_same_one_when_it_comes_again(tmp_path: Path) -> None:
+def test_a_restarted_cluster_has_the_same_logins_and_topics(tmp_path: Path) -> None:
     with Cluster(nodes=1, secure=True, data=tmp_path) as cluster:
         create(cluster, "kept")
         config = cluster.client_config()
@@ -304,7 +304,7 @@ def test_an_open_cluster_has_no_users() -> None:
     ],
     ids=["client named like the host", "another node", "that node"],
 )
-def test_who_knows_the_secret_is_a_node_by_the_id_in_its_certificate_alone(
+def test_a_peer_that_knows_the_secret_is_only_the_node_in_its_certificate(
     three: Cluster, tmp_path: Path, name: str, claims: int, refusal: str | None
 ) -> None:
     broker = three._nodes[0].broker

@@ -72,7 +72,7 @@ def brokers(bootstrap: str) -> set[int]:
     return set(admin.list_topics(timeout=TIMEOUT_S).brokers)
 
 
-def test_nodes_that_die_are_started_again_and_all_end_together(start_host: StartHost, tmp_path: Path) -> None:
+def test_nodes_that_die_are_restarted_and_all_end_together(start_host: StartHost, tmp_path: Path) -> None:
     host = start_host("--nodes-per-host", str(NODES))
     bootstrap = ready(host)
     assert brokers(bootstrap) == {10, 11}
@@ -152,7 +152,7 @@ def test_the_nodes_of_a_secured_host_replicate(start_host: StartHost, tmp_path: 
     )
 
 
-def test_nodes_that_have_data_are_not_left_out(start_host: StartHost, tmp_path: Path) -> None:
+def test_a_host_does_not_start_without_nodes_that_have_data(start_host: StartHost, tmp_path: Path) -> None:
     host = start_host("--nodes-per-host", str(NODES))
     ready(host)
     host.terminate()
@@ -165,7 +165,7 @@ def test_nodes_that_have_data_are_not_left_out(start_host: StartHost, tmp_path: 
     assert "which would not be started: set ottla.nodes.per.host as it was before" in last
 
 
-def test_why_a_node_does_not_start_is_said(start_host: StartHost, tmp_path: Path) -> None:
+def test_the_reason_why_a_node_does_not_start_is_printed(start_host: StartHost, tmp_path: Path) -> None:
     host = start_host("--nodes-per-host", str(NODES), "--override", "log.retention.hours=none")
 
     assert host.wait(TIMEOUT_S) == 1

@@ -91,7 +91,7 @@ def read_all(bootstrap: str, topic: str) -> dict[tuple[int, int], bytes]:
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
-def test_what_was_acknowledged_survives_kill_9_and_clients_go_on(
+def test_acknowledged_records_survive_kill_9_and_clients_continue(
     tmp_path: Path, start_node: StartNode, idempotent: bool
 ) -> None:
     port = free_port()

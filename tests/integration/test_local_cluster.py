@@ -141,7 +141,7 @@ def test_each_node_has_a_process_and_a_home(cluster: LocalCluster) -> None:
         assert (home / "node.log").exists() and (home / "data" / "meta.properties").exists()
 
 
-def test_a_killed_node_stays_dead_until_it_is_started_again_and_catches_up(cluster: LocalCluster) -> None:
+def test_a_killed_node_stays_down_until_it_is_restarted_and_catches_up(cluster: LocalCluster) -> None:
     created = ("--partitions", "1", "--replicas", str(NODES), "-c", "min.insync.replicas=2")
     cluster.run("topic", "create", "t", *created)
     cluster.run("produce", "t", given="before\n")
@@ -169,7 +169,7 @@ def test_a_killed_node_stays_dead_until_it_is_started_again_and_catches_up(clust
     eventually(lambda: len(cluster.partition("t")["in_sync_replicas"]) == NODES, "the node has caught up")
 
 
-def test_a_voter_whose_files_were_put_back_elects_nobody_who_lacks_what_it_acknowledged(
+def test_a_voter_with_restored_files_elects_no_leader_without_entries_that_it_acknowledged(
     cluster: LocalCluster,
 ) -> None:
     status = json.loads(cluster.run("quorum", "status", "--output", "json"))
@@ -216,7 +216,7 @@ def test_a_voter_whose_files_were_put_back_elects_nobody_who_lacks_what_it_ackno
     assert [one["is_disk_old"] or one["is_disk_copied"] for one in status["voters"]] == [False] * NODES
 
 
-def test_another_number_of_nodes_is_another_cluster(cluster: LocalCluster) -> None:
+def test_a_directory_of_a_cluster_with_another_number_of_nodes_is_rejected(cluster: LocalCluster) -> None:
     other = cluster.start(nodes=NODES + 1)
     _, errors = other.communicate(timeout=TIMEOUT_S)
 
@@ -262,7 +262,7 @@ def test_a_cluster_that_cannot_start_says_why(up: Up, tmp_path: Path) -> None:
     assert re.match(r"ottla: Node 0 did not start: (?!ottla)", errors) and "node-0/data" in errors
 
 
-def test_ctrl_c_before_it_is_ready_is_no_fault(up: Up, tmp_path: Path) -> None:
+def test_ctrl_c_before_ready_is_no_error(up: Up, tmp_path: Path) -> None:
     # Three moments of a start: Python loads the node, it binds its sockets, it looks for the other nodes.
     for moment in ("node.log", "pid", "data/meta.properties"):
         data = tmp_path / Path(moment).name
@@ -277,7 +277,7 @@ def test_ctrl_c_before_it_is_ready_is_no_fault(up: Up, tmp_path: Path) -> None:
         assert time.monotonic() - began < PROMPT_S
 
 
-def test_a_node_that_was_started_by_hand_is_known(tmp_path: Path) -> None:
+def test_a_node_that_was_started_by_hand_is_detected(tmp_path: Path) -> None:
     [home] = write_homes(1, base_port=1, data=tmp_path / "there", overrides=[])
     (tmp_path / "link").symlink_to(tmp_path / "there")
     program = [sys.executable, "-c", "input()", "start", "--config", "link/node-0/server.properties"]
@@ -307,7 +307,7 @@ def test_a_taken_port_is_named_before_anything_starts(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_secured_cluster_is_up_for_who_has_the_printed_file(tmp_path: Path) -> None:
+def test_a_secured_cluster_serves_clients_that_use_the_printed_file(tmp_path: Path) -> None:
     base_port = str(free_ports(4 * NODES))
     process = ottla("cluster", "up", "--secure", "--base-port", base_port, *at(tmp_path / "c"))
     try:

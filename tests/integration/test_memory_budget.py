@@ -45,7 +45,7 @@ def session_id_of(answer: bytes) -> int:
     return int.from_bytes(answer[4 + 1 + 4 + 2 :][:4])
 
 
-def test_sessions_of_absent_partitions_leave_nothing_and_come_one_after_the_other(node: Server) -> None:
+def test_fetches_of_absent_partitions_keep_no_session_and_little_memory(node: Server) -> None:
     wanted = [
         {"partition": one, "fetch_offset": 10_000 + one, "partition_max_bytes": MIB}
         for one in range(ABSENT_PARTITIONS)
@@ -106,7 +106,7 @@ def join(client: WireClient, group: str, metadata: bytes) -> int:
     return int(answer.error_code)
 
 
-def test_members_that_bring_megabytes_are_refused_beyond_their_part_and_small_ones_are_not(
+def test_members_with_large_metadata_are_rejected_beyond_their_budget_and_small_ones_are_not(
     node: Server,
 ) -> None:
     with WireClient(node.bootstrap, timeout_s=60) as client:
@@ -126,7 +126,7 @@ def test_members_that_bring_megabytes_are_refused_beyond_their_part_and_small_on
         assert {join(client, f"small{number}", b"m") for number in range(20)} == {ErrorCode.NONE}
 
 
-def test_each_part_tells_what_it_uses_and_its_limit(node: Server) -> None:
+def test_each_part_of_the_budget_has_metrics_of_its_use_and_limit(node: Server) -> None:
     rest = re.search(r"rest=(\S+)", node.words)
     assert rest is not None
     with urllib.request.urlopen(f"{rest[1]}/metrics", timeout=60) as answer:

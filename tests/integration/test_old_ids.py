@@ -49,7 +49,7 @@ def settled(ask: Callable[[], Any], code_of: Callable[[Any], int]) -> Any:
     return eventually(ask, lambda answer: code_of(answer) not in waits)
 
 
-def test_what_is_older_than_the_limit_of_ids_can_be_removed(tmp_path: Path) -> None:
+def test_groups_and_transactions_from_before_the_limit_of_ids_can_be_removed(tmp_path: Path) -> None:
     settings = {
         "offsets_topic_num_partitions": PARTITIONS,
         "transaction_state_log_num_partitions": PARTITIONS,

@@ -35,9 +35,7 @@ def rows(cluster: Cluster, *arguments: str) -> list[dict[str, object]]:
     return found
 
 
-def test_trim_deletes_the_oldest_records_of_the_partitions_that_were_chosen(
-    cluster: Cluster, topic: str
-) -> None:
+def test_trim_deletes_the_oldest_records_of_the_selected_partitions(cluster: Cluster, topic: str) -> None:
     where = cluster.bootstrap
 
     planned = ottla(where, "topic", "trim", topic, "-p", "1", "--before-offset", "2", "--dry-run")
@@ -55,7 +53,7 @@ def test_trim_deletes_the_oldest_records_of_the_partitions_that_were_chosen(
     assert len(ottla(where, "consume", topic, "-p", "0", "-e").splitlines()) == 4
 
 
-def test_trim_goes_by_time_and_to_the_end(cluster: Cluster, topic: str) -> None:
+def test_trim_deletes_records_up_to_a_time_or_to_the_end(cluster: Cluster, topic: str) -> None:
     ottla(cluster.bootstrap, "topic", "config", topic, "--set", "retention.ms=-1")
 
     by_time = rows(cluster, "topic", "trim", topic, "-p", "0", "--before-timestamp", "1970-01-01T00:00:03Z")
@@ -74,7 +72,7 @@ def test_trim_goes_by_time_and_to_the_end(cluster: Cluster, topic: str) -> None:
         (("--before-timestamp", "soon"), "or as ms since 1970"),
     ],
 )
-def test_trim_says_what_it_needs(arguments: tuple[str, ...], words: str) -> None:
+def test_trim_names_missing_options(arguments: tuple[str, ...], words: str) -> None:
     assert words in ottla("127.0.0.1:1", "topic", "trim", "t", *arguments, code=2)
 
 
@@ -104,7 +102,7 @@ def test_a_drained_broker_leads_nothing_until_it_is_undrained(cluster: Cluster) 
     assert again == "0 partitions taken back by broker 1, which has its share\n"
 
 
-def test_limits_are_set_shown_and_taken_away(cluster: Cluster, topic: str) -> None:
+def test_limits_are_set_shown_and_removed(cluster: Cluster, topic: str) -> None:
     where = cluster.bootstrap
     ottla(where, "broker", "throttle", "1", "--rate", "5000000", "--topic", topic)
     shown = json.loads(ottla(where, "broker", "throttle", "--output", "json"))
@@ -144,7 +142,7 @@ def test_the_disks_of_brokers_are_shown_with_their_replicas(cluster: Cluster, to
     assert [one["partition"] for one in mine] == [0, 1] and {one["broker"] for one in replicas} == {2}
 
 
-def test_a_cluster_that_lost_a_node_says_what_is_wrong_and_shows_the_partitions(
+def test_a_cluster_without_a_node_reports_the_problem_and_the_partitions(
     cluster: Cluster, topic: str
 ) -> None:
     where = cluster.bootstrap

@@ -40,7 +40,7 @@ def test_ready_means_that_it_serves(tmp_path: Path, start_node: StartNode) -> No
     assert server.stop() == 0
 
 
-def test_ready_names_the_port_that_was_free(tmp_path: Path, start_node: StartNode) -> None:
+def test_ready_names_the_port_that_was_chosen(tmp_path: Path, start_node: StartNode) -> None:
     server = start_node(tmp_path, "listeners=PLAINTEXT://127.0.0.1:0")
 
     assert metadata_of(server)
@@ -77,7 +77,7 @@ def test_sigterm_stops_it_cleanly_and_its_cluster_id_stays(tmp_path: Path, start
     assert f"SIGTERM from process {os.getpid()} (" in said and "The node has stopped." in said
 
 
-def test_a_node_that_waits_for_others_stops_when_it_is_told_to(tmp_path: Path) -> None:
+def test_a_node_that_waits_for_others_stops_on_a_signal(tmp_path: Path) -> None:
     ports = [free_port() for _ in range(4)]
     voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(ports[:3]))
     settings = {
@@ -124,7 +124,7 @@ def test_sigterm_answers_or_closes_a_waiting_fetch(tmp_path: Path, start_node: S
         assert time.monotonic() - began < START_LIMIT_S
 
 
-def test_a_second_node_on_the_same_directory_is_refused(tmp_path: Path, start_node: StartNode) -> None:
+def test_a_second_node_on_the_same_directory_is_rejected(tmp_path: Path, start_node: StartNode) -> None:
     server = start_node(tmp_path)
     command = [sys.executable, "-m", "ottla", "start", "--port", str(free_port())]
 
@@ -145,7 +145,7 @@ def test_a_second_node_on_the_same_directory_is_refused(tmp_path: Path, start_no
     assert server.stop() == 0
 
 
-def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path, start_node: StartNode) -> None:
+def test_a_taken_port_is_reported_in_one_sentence(tmp_path: Path, start_node: StartNode) -> None:
     server = start_node(tmp_path / "first")
     command = [sys.executable, "-m", "ottla", "start", "--port", str(server.port)]
 

@@ -130,7 +130,7 @@ def test_clusters_of_a_session_and_of_a_test_are_killed_paused_cut_off_and_resta
     assert "3 passed" in done.stdout
 
 
-def test_whoever_does_not_ask_for_a_cluster_pays_nothing_for_it(project: Path) -> None:
+def test_tests_without_a_cluster_pay_nothing_for_it(project: Path) -> None:
     (project / "test_theirs.py").write_text(
         "import sys\n\n\n"
         "def test_nothing():\n    assert not {'ottla.node.broker', 'uvloop'} & set(sys.modules)\n"

@@ -55,7 +55,7 @@ def served_after(port: int, context: ssl.SSLContext | None = None) -> float:
         return time.monotonic() - began_s
 
 
-def test_connections_that_come_too_fast_wait_and_those_of_nodes_do_not(
+def test_connections_beyond_the_rate_wait_and_connections_of_nodes_do_not(
     node: EmbeddedBroker, authority: Authority
 ) -> None:
     tls, inner = (one.port for one in node.broker.listeners)
@@ -77,7 +77,7 @@ def test_connections_that_come_too_fast_wait_and_those_of_nodes_do_not(
     assert 0 < throttle_ms["SSL"] <= 1_000 and throttle_ms["PLAINTEXT"] == 0
 
 
-def test_a_rate_that_is_raised_holds_for_those_that_wait(node: EmbeddedBroker) -> None:
+def test_a_raised_rate_applies_to_waiting_connections(node: EmbeddedBroker) -> None:
     _, inner = (one.port for one in node.broker.listeners)
     with ExitStack() as stack:
         admin = stack.enter_context(connect(inner, None))
@@ -147,7 +147,7 @@ def test_a_consumer_reads_everything_at_the_rate_of_its_quota(tmp_path: Path) ->
     assert 3.0 < took_s < 30
 
 
-def test_a_quota_holds_after_a_restart_and_for_the_user_that_was_named(tmp_path: Path) -> None:
+def test_a_quota_survives_a_restart_and_applies_to_the_named_user(tmp_path: Path) -> None:
     def produce(client: WireClient) -> int:
         partition = {"index": 0, "records": batch([bytes(10_000)])}
         topics = [{"name": "t", "partition_data": [partition]}]

@@ -35,7 +35,7 @@ def replicas(cluster: Cluster, topic: str) -> list[list[int]]:
     return [one["replicas"] for one in told["partitions"]]
 
 
-def test_a_plan_is_generated_carried_out_verified_and_rolled_back(
+def test_a_plan_is_generated_executed_verified_and_rolled_back(
     cluster: Cluster, topic: str, tmp_path: Path
 ) -> None:
     where = cluster.bootstrap
@@ -117,13 +117,11 @@ def test_a_slow_move_is_in_progress_until_it_is_cancelled(
         (("t", "--generate", "-r", "1"), "Use one of --replicas, --json and --generate."),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(words: tuple[str, ...], told: str) -> None:
+def test_conflicting_options_are_rejected(words: tuple[str, ...], told: str) -> None:
     assert told in ottla("127.0.0.1:1", "topic", "reassign", *words, code=2)
 
 
-def test_brokers_and_partitions_that_are_not_there_are_named(
-    cluster: Cluster, topic: str, tmp_path: Path
-) -> None:
+def test_missing_brokers_and_partitions_are_named(cluster: Cluster, topic: str, tmp_path: Path) -> None:
     where, plan = cluster.bootstrap, tmp_path / "plan.json"
     plan.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 9, "replicas": [0]}]}))
 

@@ -108,7 +108,7 @@ def until(holds: Callable[[], bool]) -> None:
     ("listener", "mechanism"),
     [(OVER_TLS, SCRAM_512), (OVER_TLS, PLAIN), (OPEN, SCRAM_512), (OPEN, SCRAM_256)],
 )
-def test_records_go_there_and_back_for_who_logs_in(node: Node, listener: str, mechanism: str) -> None:
+def test_clients_that_log_in_produce_and_consume(node: Node, listener: str, mechanism: str) -> None:
     topic = f"{listener}-{mechanism}"
     settings = node.settings(listener, mechanism)
     admin = AdminClient(settings)
@@ -127,7 +127,7 @@ def test_records_go_there_and_back_for_who_logs_in(node: Node, listener: str, me
 
 
 @pytest.mark.parametrize(("listener", "mechanism"), [(OVER_TLS, PLAIN), (OPEN, SCRAM_512)])
-def test_a_wrong_password_is_heard_of_at_once(node: Node, listener: str, mechanism: str) -> None:
+def test_a_wrong_password_is_reported_at_once(node: Node, listener: str, mechanism: str) -> None:
     heard: list[KafkaError] = []
     settings = node.settings(listener, mechanism, password="wrong")
     before = node.counts(listener)["failed"]
@@ -142,7 +142,7 @@ def test_a_wrong_password_is_heard_of_at_once(node: Node, listener: str, mechani
     assert node.counts(listener)["failed"] > before
 
 
-def test_kafka_python_logs_in_and_hears_of_a_wrong_password(node: Node) -> None:
+def test_kafka_python_logs_in_and_reports_a_wrong_password(node: Node) -> None:
     settings = {
         "bootstrap_servers": node.address(OPEN),
         "security_protocol": "SASL_PLAINTEXT",
@@ -170,7 +170,7 @@ kafka.KafkaProducer(**{settings!r}, sasl_plain_password="wrong", bootstrap_timeo
 
 
 @pytest.mark.parametrize("listener", [OPEN, OVER_TLS])
-def test_a_client_that_reads_late_hears_why_its_login_failed_before_the_connection_ends(
+def test_a_client_that_reads_late_gets_the_reason_of_a_failed_login_before_the_close(
     node: Node, listener: str
 ) -> None:
     def request(key: int, version: int, body: bytes) -> bytes:
@@ -197,7 +197,7 @@ def test_a_client_that_reads_late_hears_why_its_login_failed_before_the_connecti
     assert b"invalid credentials" in answer
 
 
-def test_aiokafka_logs_in_and_hears_of_a_wrong_password(node: Node) -> None:
+def test_aiokafka_logs_in_and_reports_a_wrong_password(node: Node) -> None:
     def producer(password: str) -> AIOKafkaProducer:
         return AIOKafkaProducer(
             bootstrap_servers=node.address(OPEN),
@@ -260,7 +260,7 @@ def until_failed(embedded: EmbeddedBroker, count: int) -> None:
     until(lambda: embedded.call(lambda one: one.listeners[0].logins.failed) == count)
 
 
-def test_a_stranger_cannot_tell_which_users_there_are_also_after_a_restart(tmp_path: Path) -> None:
+def test_a_stranger_cannot_tell_which_users_exist_even_after_a_restart(tmp_path: Path) -> None:
     """Salt and iterations look alike for all names, and are stable; each attempt counts as a failed login."""
     users = [*(f"user-{number}" for number in range(8)), *(f"nobody-{number}" for number in range(8))]
     settings = {
@@ -288,7 +288,7 @@ def test_a_stranger_cannot_tell_which_users_there_are_also_after_a_restart(tmp_p
     assert {len(salt) for salt in salts.values()} == {32} and len(set(salts.values())) == len(users)
 
 
-def test_an_address_that_stands_for_many_clients_is_let_in_again_by_a_setting(tmp_path: Path) -> None:
+def test_a_setting_exempts_an_address_of_many_clients_from_lock_outs(tmp_path: Path) -> None:
     """Such as a load balancer: one client with an old password locks out all, until it is exempt."""
     users = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="right";'
     embedded = start_embedded(

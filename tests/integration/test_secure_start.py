@@ -110,7 +110,7 @@ def test_the_printed_command_works_as_it_was_printed(node: Node) -> None:
     assert done.stderr == ""
 
 
-def test_confluent_kafka_takes_the_values_of_the_file(node: Node) -> None:
+def test_confluent_kafka_accepts_the_values_of_the_file(node: Node) -> None:
     config: dict[str, Any] = {**node.login().of_librdkafka(), **QUIET}
     ottla(node.home, "topic", "create", "of-confluent", *as_admin(node))
     producer = Producer(config)
@@ -125,7 +125,7 @@ def test_confluent_kafka_takes_the_values_of_the_file(node: Node) -> None:
     assert message is not None and message.value() == b"hello"
 
 
-def test_nobody_comes_in_without_the_password(node: Node) -> None:
+def test_clients_without_the_password_are_rejected(node: Node) -> None:
     wrong = AdminClient({**node.login("guessed-password").of_librdkafka(), **QUIET})
     plain = ottla(node.home, "topic", "list", "--bootstrap", f"localhost:{node.port}", "--timeout", "5")
 
@@ -136,7 +136,7 @@ def test_nobody_comes_in_without_the_password(node: Node) -> None:
     assert node.ask("/v3/clusters", "guessed-password")[0] == 401
 
 
-def test_topics_do_not_come_by_themselves(node: Node) -> None:
+def test_topics_are_not_created_automatically(node: Node) -> None:
     outcomes: list[KafkaError | None] = []
     producer = Producer({**node.login().of_librdkafka(), **QUIET, "message.timeout.ms": 2000})
     producer.produce("of-itself", b"x", on_delivery=lambda error, _: outcomes.append(error))
@@ -146,7 +146,7 @@ def test_topics_do_not_come_by_themselves(node: Node) -> None:
     assert "of-itself" not in ottla(node.home, "topic", "list", *as_admin(node)).stdout
 
 
-def test_what_it_stands_for_is_shown_without_secrets(node: Node) -> None:
+def test_the_settings_of_the_flag_are_shown_without_secrets(node: Node) -> None:
     shown = ottla(node.home, "start", "--secure", "--print-settings")
 
     lines = shown.stdout.splitlines()
@@ -252,7 +252,7 @@ def test_secrets_are_in_no_log_no_metric_no_answer_and_no_list_of_processes(node
 # ---- restarts --------------------------------------------------------------------------------------
 
 
-def test_it_starts_again_with_the_same_keys_and_password(tmp_path: Path) -> None:
+def test_a_restart_keeps_the_keys_and_the_password(tmp_path: Path) -> None:
     first = Node(tmp_path)
     before = {path.name: path.read_bytes() for path in first.files.directory.iterdir()}
     assert first.stop() == 0
@@ -290,7 +290,7 @@ def test_data_of_an_open_node_are_not_secured_without_an_administrator(tmp_path:
     assert not (tmp_path / "ottla-data-secure").exists()
 
 
-def test_the_flag_and_its_opposite_are_refused(tmp_path: Path) -> None:
+def test_the_flag_is_rejected_with_its_opposite(tmp_path: Path) -> None:
     began = time.monotonic()
     refused = ottla(tmp_path, "start", "--secure", "--override", "ottla.secure=false")
 

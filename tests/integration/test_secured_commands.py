@@ -129,7 +129,7 @@ def test_every_command_works_over_tls_with_a_login(
     assert not wrong
 
 
-def test_the_file_may_stand_in_the_environment(
+def test_the_file_may_be_named_by_an_environment_variable(
     admin: Commands, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from ottla.node.cli.app import main
@@ -226,7 +226,7 @@ KINDS: Final = (
 
 
 @pytest.mark.parametrize("problem", REFUSED)
-def test_who_cannot_get_in_reads_one_sentence_with_the_remedy(
+def test_a_rejected_client_gets_one_sentence_with_the_remedy(
     node: SecuredNode, admin: Commands, problem: str
 ) -> None:
     client, words = REFUSED[problem]
@@ -245,7 +245,7 @@ def test_who_cannot_get_in_reads_one_sentence_with_the_remedy(
     assert "guessed" not in "".join(diagnosis[1:])
 
 
-def test_a_file_of_nobody_else_is_said_to_be_missing(admin: Commands, tmp_path: Path) -> None:
+def test_a_missing_file_of_settings_is_named(admin: Commands, tmp_path: Path) -> None:
     told = admin.of(tmp_path / "none.properties").run("topic", "list")
 
     assert told.code == 2 and told.err.endswith(

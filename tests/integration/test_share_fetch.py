@@ -126,7 +126,7 @@ def produce(wire: WireClient, count: int) -> None:
     assert only(only(answer.responses).partition_responses).error_code == ErrorCode.NONE
 
 
-def test_records_are_acquired_acknowledged_and_then_done_with(
+def test_records_are_acquired_acknowledged_and_not_delivered_again(
     member_of: Callable[[str], Member], broker: EmbeddedBroker
 ) -> None:
     first = member_of("m1")
@@ -143,7 +143,7 @@ def test_records_are_acquired_acknowledged_and_then_done_with(
     ) == [10]
 
 
-def test_a_connection_that_breaks_gives_back_what_its_member_held(
+def test_a_lost_connection_releases_the_records_of_its_member(
     member_of: Callable[[str], Member],
 ) -> None:
     first, second = member_of("m1"), member_of("m2")
@@ -155,7 +155,7 @@ def test_a_connection_that_breaks_gives_back_what_its_member_held(
     assert second.acquire() == [(0, 9, 2)]
 
 
-def test_a_lock_that_ends_gives_back_what_its_member_held(
+def test_an_expired_lock_releases_the_records_of_its_member(
     embedded: Callable[..., EmbeddedBroker],
 ) -> None:
     broker = embedded(
@@ -205,7 +205,7 @@ def test_a_session_ends_with_its_final_epoch(member_of: Callable[[str], Member])
     assert again.error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
-def test_a_request_out_of_turn_is_refused(member_of: Callable[[str], Member]) -> None:
+def test_a_request_with_a_wrong_session_epoch_is_rejected(member_of: Callable[[str], Member]) -> None:
     member = member_of("m1")
     member.acquire()
     member.epoch += 5
@@ -226,7 +226,7 @@ def test_a_request_out_of_turn_is_refused(member_of: Callable[[str], Member]) ->
         [(offset, offset, [ACCEPT]) for offset in range(9, -1, -1)],
     ],
 )
-def test_no_acknowledgement_whatever_it_says_ends_more_than_itself(
+def test_an_odd_acknowledgement_fails_alone(
     member_of: Callable[[str], Member], said: list[tuple[int, int, list[int]]]
 ) -> None:
     member = member_of("m1")

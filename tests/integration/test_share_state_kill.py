@@ -32,7 +32,7 @@ SETTINGS = (
 )
 
 
-def test_what_was_answered_is_there_after_each_kill(tmp_path: Path) -> None:
+def test_acknowledged_states_survive_each_kill(tmp_path: Path) -> None:
     server = start_ottla(tmp_path, *SETTINGS)
     try:
         admin = AdminClient({"bootstrap.servers": server.bootstrap})
@@ -61,7 +61,7 @@ def test_what_was_answered_is_there_after_each_kill(tmp_path: Path) -> None:
         assert "Traceback" not in server.output(), server.output()[-3000:]
 
 
-def test_records_that_strangers_wrote_among_the_states_ruin_none(tmp_path: Path) -> None:
+def test_malformed_records_among_the_states_damage_none(tmp_path: Path) -> None:
     server = start_ottla(tmp_path, SETTINGS[0])
     try:
         admin = AdminClient({"bootstrap.servers": server.bootstrap})

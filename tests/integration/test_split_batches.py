@@ -146,7 +146,7 @@ def expected(partition: int) -> list[str]:
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_a_batch_that_the_topic_refuses_as_too_large_goes_in_pieces_and_in_order(
+def test_a_batch_that_is_rejected_as_too_large_is_split_and_keeps_its_order(
     broker: EmbeddedBroker, loss: Loss, compression: Compression, idempotent: bool
 ) -> None:
     acknowledged, log = produce(broker, loss, compression=compression, idempotent=idempotent)
@@ -177,7 +177,7 @@ def test_a_batch_whose_answer_was_lost_before_it_is_too_large_is_stored_once(
     assert [len(sizes) > 3 for _, sizes, _ in log.values()] == [of == "request"] * 2
 
 
-def test_who_may_not_ask_the_leader_stores_nothing_twice_and_is_told(
+def test_a_producer_that_cannot_ask_the_leader_fails_and_stores_nothing_twice(
     broker: EmbeddedBroker, loss: Loss, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refused(*_: object) -> None:
@@ -191,7 +191,7 @@ def test_who_may_not_ask_the_leader_stores_nothing_twice_and_is_told(
     assert failed.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_record_that_is_too_large_by_itself_is_refused(broker: EmbeddedBroker, loss: Loss) -> None:
+def test_a_record_that_is_too_large_by_itself_is_rejected(broker: EmbeddedBroker, loss: Loss) -> None:
     async def run() -> None:
         topic = next(NAMES)
         async with client_of(broker) as client:

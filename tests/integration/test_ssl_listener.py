@@ -155,7 +155,7 @@ def _raise(error: KafkaError | None, message: Any) -> None:
     assert error is None, error
 
 
-def test_records_go_there_and_back_the_small_and_the_large(nodes: Callable[..., Node]) -> None:
+def test_small_and_large_records_are_produced_and_consumed(nodes: Callable[..., Node]) -> None:
     values = [b"%d" % number for number in range(2000)] + [os.urandom(900_000) for _ in range(12)]
 
     assert round_trip(nodes(), "there-and-back", values) == values
@@ -201,7 +201,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("kind", ["none", "of another authority", "expired"])
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_a_client_without_a_good_certificate_is_refused_where_one_is_required(
+def test_a_client_without_a_valid_certificate_is_rejected_if_one_is_required(
     nodes: Callable[..., Node],
     authority: Authority,
     kind: str,
@@ -231,9 +231,7 @@ def test_librdkafka_with_a_certificate(nodes: Callable[..., Node], authority: Au
     assert round_trip(nodes("required"), "with-certificate", [b"a", b"b"], **files) == [b"a", b"b"]
 
 
-def test_who_speaks_no_tls_is_told_so_in_the_log(
-    nodes: Callable[..., Node], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_client_without_tls_is_logged(nodes: Callable[..., Node], caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_connection(("127.0.0.1", nodes().port), timeout=PATIENT_S) as connection:
         connection.sendall(b"\0\0\0\x0a\0\x12\0\0\0\0\0\x07\xff\xff")
         assert connection.recv(1) == b""
@@ -296,7 +294,7 @@ def test_a_renewed_certificate_is_shown_to_new_clients_and_no_record_is_lost(
     assert producer.flush(PATIENT_S) == 0 and not failures and sent
 
 
-def test_other_files_are_taken_while_the_node_runs_if_they_are_good(
+def test_valid_new_files_are_loaded_while_the_node_runs(
     nodes: Callable[..., Node], authority: Authority
 ) -> None:
     node = nodes()

@@ -89,7 +89,9 @@ def committed(client: WireClient, topic: str) -> int:
     return len(read_headers(only(only(answer.responses).partitions).records))
 
 
-def test_who_comes_after_a_crash_ends_what_was_prepared(start_node: StartNode, tmp_path: Path) -> None:
+def test_a_new_process_ends_a_transaction_that_was_prepared_before_a_crash(
+    start_node: StartNode, tmp_path: Path
+) -> None:
     port = free_port()
     first = start_node(tmp_path, ENABLED, port=port)
     with WireClient(first.bootstrap) as client:

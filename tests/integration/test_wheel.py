@@ -185,7 +185,7 @@ def test_the_source_archive_has_the_layout_of_the_repository(built: Path, source
     assert not any(name.startswith("src/ottla/node/") for name in files)
 
 
-def test_a_wheel_from_the_source_archive_is_that_of_the_checkout(built: Path, sources: Path) -> None:
+def test_a_wheel_from_the_source_archive_equals_that_of_the_checkout(built: Path, sources: Path) -> None:
     folder = sources.parent / "direct"
     earlier = sources / "build" / f"lib.{sysconfig.get_platform()}-{sys.implementation.cache_tag}" / "ottla"
     earlier.mkdir(parents=True)

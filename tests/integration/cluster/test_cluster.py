@@ -63,7 +63,7 @@ def test_every_node_knows_all_of_them_and_the_same_controller(cluster: Cluster) 
 
 
 @pytest.mark.parametrize("node_id", [0, 1, 2])
-def test_a_topic_that_one_node_was_asked_for_is_known_there_at_once_and_everywhere_soon(
+def test_a_new_topic_is_known_to_the_asked_node_at_once_and_to_all_soon(
     cluster: Cluster, node_id: int
 ) -> None:
     topic = create(cluster, by=node_id, partitions=3)
@@ -80,7 +80,7 @@ def test_a_topic_that_one_node_was_asked_for_is_known_there_at_once_and_everywhe
         )
 
 
-def test_what_all_replicas_acknowledged_is_consumed(cluster: Cluster) -> None:
+def test_records_acknowledged_by_all_replicas_are_consumed(cluster: Cluster) -> None:
     topic = create(cluster, by=1, partitions=3, min_insync_replicas="2")
 
     produce(cluster, topic, 3_000, **{"enable.idempotence": True})
@@ -117,7 +117,7 @@ def test_a_group_is_coordinated_wherever_its_partition_is_led(cluster: Cluster) 
     assert all(len(partition.replicas) == 3 for partition in offsets.partitions.values())
 
 
-def test_the_broker_tells_the_lag_that_a_client_would_measure(cluster: Cluster) -> None:
+def test_the_coordinator_reports_the_lag_that_a_client_would_measure(cluster: Cluster) -> None:
     """Partitions 0 to 5: empty, read to the end, behind, trimmed, behind by one, and never committed."""
     topic, group = create(cluster, by=0, partitions=6, replicas=1), f"lag-{uuid4().hex[:8]}"
     an_hour_ago_ms = int(time.time() * 1000) - 3_600_000
@@ -172,7 +172,7 @@ async def both_lags(
     return known.offsets, known.lags, measured
 
 
-def test_the_secret_is_shown_to_nobody(cluster: Cluster) -> None:
+def test_the_secret_is_hidden(cluster: Cluster) -> None:
     from confluent_kafka.admin import ConfigResource, ResourceType
 
     resource = ConfigResource(ResourceType.BROKER, "1")

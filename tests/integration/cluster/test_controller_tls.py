@@ -79,13 +79,13 @@ def test_voters_with_certificates_elect_one_and_then_another(all_up: Cluster) ->
         ("forged", "the certificate of the other end was rejected: unable to get local issuer certificate"),
     ],
 )
-def test_a_voter_with_the_certificate_of_another_is_refused(
+def test_a_voter_with_the_certificate_of_another_is_rejected(
     cluster: Cluster, certificates: Path, name: str, what_is_said: str
 ) -> None:
     assert what_is_said in refused(cluster, keystore(certificates, name))
 
 
-def test_a_voter_without_tls_is_refused(cluster: Cluster) -> None:
+def test_a_voter_without_tls_is_rejected(cluster: Cluster) -> None:
     refused(cluster, "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT")
 
 
@@ -96,5 +96,7 @@ def test_a_voter_without_tls_is_refused(cluster: Cluster) -> None:
         ("ssl.truststore.location=nowhere.pem", "nowhere.pem"),
     ],
 )
-def test_what_tls_lacks_is_said_in_one_sentence(cluster: Cluster, setting: str, what_is_said: str) -> None:
+def test_missing_settings_of_tls_are_reported_in_one_sentence(
+    cluster: Cluster, setting: str, what_is_said: str
+) -> None:
     assert what_is_said in refused(cluster, setting)

@@ -37,7 +37,7 @@ def fetch(client: WireClient, topic: str) -> Any:
     return only(only(answer.responses).partitions)
 
 
-def test_it_refuses_writes_after_its_session_and_answers_the_rest_as_apache_kafka(
+def test_an_isolated_leader_rejects_writes_after_its_session_and_answers_the_rest_as_apache_kafka(
     make_cluster: MakeCluster,
 ) -> None:
     """Apache Kafka 4.3.1 answers likewise after 100 s, except that it acknowledges writes with acks=1."""

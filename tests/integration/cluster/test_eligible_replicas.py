@@ -26,7 +26,7 @@ def described(cluster: Cluster, node_id: int = 0) -> tuple[int, list[int], list[
     return one.leader_id, list(one.isr_nodes), list(one.eligible_leader_replicas), list(one.last_known_elr)
 
 
-def test_an_eligible_replica_leads_when_nobody_is_in_sync(make_cluster: MakeCluster) -> None:
+def test_an_eligible_replica_leads_when_no_replica_is_in_sync(make_cluster: MakeCluster) -> None:
     """Replica 4 has all acknowledged records: its process was killed, its host kept running.
 
     The voters are the three other nodes.

@@ -113,7 +113,7 @@ def test_the_controller_is_killed_and_another_decides(all_up: Cluster) -> None:
     )
 
 
-def test_all_are_killed_at_once_and_come_back(all_up: Cluster) -> None:
+def test_all_nodes_are_killed_at_once_and_restart(all_up: Cluster) -> None:
     cluster = all_up
     topic = create(cluster, by=2, min_insync_replicas="2")
     produce(cluster, topic, 500)
@@ -189,13 +189,13 @@ def refused(cluster: Cluster, *changed: str) -> str:
     return "".join(said)
 
 
-def test_a_node_that_does_not_know_the_secret_is_refused(cluster: Cluster) -> None:
+def test_a_node_that_does_not_know_the_secret_is_rejected(cluster: Cluster) -> None:
     said = refused(cluster, "cluster.secret=another secret of 16 characters")
 
     assert "has a different cluster.secret" in said
 
 
-def test_a_node_of_another_cluster_is_refused(cluster: Cluster) -> None:
+def test_a_node_of_another_cluster_is_rejected(cluster: Cluster) -> None:
     said = refused(cluster, "cluster.id=AAAAAAAAAAAAAAAAAAAAAA")
 
     assert "belongs to cluster AAAAAAAAAAAAAAAAAAAAAA" in said

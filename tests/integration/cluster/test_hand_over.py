@@ -28,7 +28,7 @@ def brokers(cluster: Cluster, asked: int) -> dict[int, tuple[str, int]]:
     return {one["broker"]: (one["state"], one["leads"]) for one in told}
 
 
-def test_it_leads_nothing_more_and_serves_on_until_it_is_stopped(make_cluster: MakeCluster) -> None:
+def test_a_node_that_handed_over_keeps_serving_until_it_is_stopped(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(3)
     cluster.start(0, 1, 2)
     topic = create(cluster, by=0, partitions=6, min_insync_replicas="2")
@@ -52,7 +52,7 @@ def test_it_leads_nothing_more_and_serves_on_until_it_is_stopped(make_cluster: M
     assert "Traceback" not in cluster.output(1)
 
 
-def test_a_node_alone_has_nobody_to_hand_over_to(make_cluster: MakeCluster) -> None:
+def test_a_single_node_has_no_other_to_hand_over_to(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(1)
     cluster.start(0)
     topic = create(cluster, by=0, replicas=1)

@@ -82,14 +82,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, certificates: Path) -> Ite
         yield three
 
 
-def test_replicas_and_commands_go_by_logins(cluster: Cluster) -> None:
+def test_replication_and_forwarded_requests_use_logins(cluster: Cluster) -> None:
     for by in (0, 1, 2):
         topic = create(cluster, by=by, min_insync_replicas="3")
         produce(cluster, topic, 100)
         assert sorted(map(int, consume(cluster, topic, 100))) == list(range(100))
 
 
-def test_the_rest_api_asks_as_its_caller_however_long_the_logins_of_nodes_last(cluster: Cluster) -> None:
+def test_the_rest_api_acts_as_its_caller_beyond_the_lifetime_of_logins_of_nodes(cluster: Cluster) -> None:
     topic = create(cluster, by=1)
     url = f"{cluster.nodes[0].rest}/v3/clusters/{setting(cluster.homes[0], 'cluster.id')}/topics/{topic}"
     ends = time.monotonic() + 4  # twice the lifetime of a login
@@ -112,7 +112,7 @@ def test_the_rest_api_asks_as_its_caller_however_long_the_logins_of_nodes_last(c
         ),
     ],
 )
-def test_who_does_not_log_in_as_a_node_is_refused_and_says_so(
+def test_a_node_with_a_wrong_login_is_rejected_and_says_so(
     cluster: Cluster, user: str, password: str, what_is_said: str
 ) -> None:
     said = refused(cluster, f"{JAAS}={module(user, password)}")
@@ -121,7 +121,7 @@ def test_who_does_not_log_in_as_a_node_is_refused_and_says_so(
     assert password not in said
 
 
-def test_nodes_go_over_to_logins_one_after_another(make_cluster: MakeCluster, certificates: Path) -> None:
+def test_nodes_change_to_logins_one_after_another(make_cluster: MakeCluster, certificates: Path) -> None:
     """All three steps of docs/tls.md, in a cluster that has no users at first."""
     three = make_cluster(3)
     with_listener_of_clients(three)

@@ -78,9 +78,7 @@ def with_tls(make_cluster: MakeCluster, authorities: Authorities) -> Cluster:
     return made
 
 
-def test_brokers_go_over_to_tls_one_after_another(
-    make_cluster: MakeCluster, authorities: Authorities
-) -> None:
+def test_brokers_change_to_tls_one_after_another(make_cluster: MakeCluster, authorities: Authorities) -> None:
     """All three steps of docs/tls.md; clients use another listener, so the old one can be removed."""
     cluster, ports, trusted = make_cluster(3), free_ports(3), authorities.trust(authorities.old)
     with_listener_of_clients(cluster)
@@ -169,7 +167,7 @@ def show_certificates_of(cluster: Cluster, authority: trustme.CA) -> bool:
     return True
 
 
-def test_controllers_go_over_to_tls_one_after_another(
+def test_controllers_change_to_tls_one_after_another(
     make_cluster: MakeCluster, authorities: Authorities
 ) -> None:
     """A second listener is used, as in Apache Kafka: the first of `controller.listener.names` counts."""

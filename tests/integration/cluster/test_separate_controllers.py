@@ -120,7 +120,7 @@ def test_when_the_active_controller_is_killed_another_creates_topics(cluster: Cl
     assert len(consume(cluster, before, 200)) == 200 and len(consume(cluster, after, 100)) == 100
 
 
-def test_a_controller_that_is_told_to_stop_hands_over_the_quorum(cluster: Cluster) -> None:
+def test_a_stopping_controller_hands_over_the_quorum(cluster: Cluster) -> None:
     leader = leader_of(cluster)
 
     assert cluster.terminate(leader) == 0
@@ -131,7 +131,7 @@ def test_a_controller_that_is_told_to_stop_hands_over_the_quorum(cluster: Cluste
 
 
 @pytest.mark.parametrize("node_id", CONTROLLERS)
-def test_each_controller_answers_what_administrators_ask(cluster: Cluster, node_id: int) -> None:
+def test_each_controller_serves_admin_clients(cluster: Cluster, node_id: int) -> None:
     """KIP-919: controllers describe each other, and accept changes of the cluster."""
     leader, name = leader_of(cluster), f"topic-{uuid4().hex[:8]}"
     with at_controller(cluster, node_id) as client:

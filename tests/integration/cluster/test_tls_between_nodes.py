@@ -93,14 +93,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> I
         yield three
 
 
-def test_replicas_and_commands_go_by_tls(cluster: Cluster) -> None:
+def test_replication_and_forwarded_requests_use_tls(cluster: Cluster) -> None:
     for by in (0, 1, 2):
         topic = create(cluster, by=by, min_insync_replicas="3")
         produce(cluster, topic, 100)
         assert sorted(map(int, consume(cluster, topic, 100))) == list(range(100))
 
 
-def test_a_node_whose_certificate_has_expired_is_refused_and_says_so(
+def test_a_node_whose_certificate_has_expired_is_rejected_and_says_so(
     cluster: Cluster, authority: Authority
 ) -> None:
     past = datetime.now(UTC) - timedelta(days=1)
@@ -152,7 +152,7 @@ def test_a_client_that_knows_the_secret_is_no_node_without_the_certificate_of_on
     asyncio.run(scene())
 
 
-def test_the_certificate_of_a_node_opens_its_apis_on_the_listener_for_nodes_alone(
+def test_the_certificate_of_a_node_gives_access_to_apis_of_nodes_on_their_listener_only(
     cluster: Cluster, authority: Authority
 ) -> None:
     context = ssl.create_default_context(cafile=str(authority.trusted))
@@ -193,7 +193,7 @@ def gate_of(home: NodeHome, node_id: int) -> PeerGate:
     return PeerGate(cluster_key(settings["cluster.secret"]), lambda: identity, os.urandom)
 
 
-def test_the_rest_api_asks_its_cluster_by_tls(cluster: Cluster) -> None:
+def test_the_rest_api_uses_tls_to_its_cluster(cluster: Cluster) -> None:
     topic = create(cluster, by=0)
     url = f"{cluster.nodes[0].rest}/v3/clusters/{settings_of(cluster.homes[0])['cluster.id']}/topics/{topic}"
 

@@ -29,7 +29,7 @@ def apis(cluster: Cluster, user: str, password: str) -> list[Api]:
     return [Api(url, cluster.cluster_id, headers=basic(user, password)) for url in cluster.rest_urls]
 
 
-def test_every_node_asks_every_other_as_its_caller(cluster: Cluster) -> None:
+def test_every_node_sends_requests_to_every_other_as_its_caller(cluster: Cluster) -> None:
     admins, anns = apis(cluster, "admin", "a"), apis(cluster, "ann", "b")
     v3 = admins[0].v3
     for topic in ("seen", "unseen"):

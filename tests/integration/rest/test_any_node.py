@@ -17,7 +17,7 @@ def three() -> Iterator[Cluster]:
         yield cluster
 
 
-def test_the_others_carry_out_what_is_asked_when_the_controller_dies(three: Cluster) -> None:
+def test_the_other_nodes_serve_requests_when_the_controller_dies(three: Cluster) -> None:
     dead = three.controller_id
     by_node = dict(zip(three.node_ids, three.rest_urls, strict=True))
     living = [Api(url, three.cluster_id) for node_id, url in by_node.items() if node_id != dead]

@@ -12,7 +12,7 @@ from tests.integration.rest.conftest import Api, eventually, name_of
 pytestmark = pytest.mark.slow
 
 
-def test_a_group_tells_members_assignments_and_lag(rest_cluster: Cluster, api: Api) -> None:
+def test_a_group_is_returned_with_members_assignments_and_lag(rest_cluster: Cluster, api: Api) -> None:
     topic, group = name_of("viewed"), name_of("viewers")
     producer = Producer({"bootstrap.servers": rest_cluster.bootstrap})
     eventually(
@@ -45,7 +45,7 @@ def test_a_group_tells_members_assignments_and_lag(rest_cluster: Cluster, api: A
     consumer.close()
 
 
-def test_the_list_of_groups_tells_the_whole_lag_of_those_that_are_looked_for(
+def test_the_list_of_groups_has_the_total_lag_of_groups_that_are_searched_for(
     rest_cluster: Cluster, api: Api
 ) -> None:
     topic, group, other = name_of("counted"), name_of("behind"), name_of("elsewhere")
@@ -75,7 +75,7 @@ def test_the_list_of_groups_tells_the_whole_lag_of_those_that_are_looked_for(
     assert api.get(f"/v1/groups?search={other}")["groups"]
 
 
-def test_what_a_member_reads_and_nobody_committed_is_there_too(rest_cluster: Cluster, api: Api) -> None:
+def test_assigned_partitions_without_a_commit_are_listed_too(rest_cluster: Cluster, api: Api) -> None:
     topic, group = name_of("fresh"), name_of("beginners")
     producer = Producer({"bootstrap.servers": rest_cluster.bootstrap})
     eventually(
@@ -95,5 +95,5 @@ def test_what_a_member_reads_and_nobody_committed_is_there_too(rest_cluster: Clu
     consumer.close()
 
 
-def test_a_group_that_is_not_there_is_told(api: Api) -> None:
+def test_a_missing_group_is_404(api: Api) -> None:
     assert api.ask("GET", "/v1/groups/nobody").status == 404

@@ -98,7 +98,7 @@ def _reject_a_record(apis: list[Api], bootstrap: str, topic: str) -> None:
     worker.close()
 
 
-def test_every_metric_and_label_that_is_asked_for_is_told(told: dict[str, set[str]]) -> None:
+def test_every_metric_and_label_in_an_expression_exists(told: dict[str, set[str]]) -> None:
     asked = 0
     for place, expression in expressions():
         names = selectors(expression)
@@ -110,7 +110,7 @@ def test_every_metric_and_label_that_is_asked_for_is_told(told: dict[str, set[st
     assert asked > 70
 
 
-def test_panels_have_places_of_their_own() -> None:
+def test_panels_do_not_overlap() -> None:
     dashboard = json.loads((MONITORING / "dashboard.json").read_text())
     taken: dict[tuple[int, int], str] = {}
 
@@ -133,7 +133,7 @@ def test_panels_have_places_of_their_own() -> None:
     ],
     ids=" ".join,
 )
-def test_promtool_takes_the_files(words: tuple[str, ...]) -> None:
+def test_promtool_accepts_the_files(words: tuple[str, ...]) -> None:
     done = subprocess.run(
         ["promtool", *words], cwd=MONITORING, capture_output=True, text=True, timeout=60, check=False
     )

@@ -46,7 +46,7 @@ def fill(cluster: Cluster, topic: str) -> None:
     producer.flush(30)
 
 
-def test_a_move_tells_how_far_it_is_and_can_be_taken_back(four: Cluster, api: Api) -> None:
+def test_a_reassignment_has_its_progress_and_can_be_cancelled(four: Cluster, api: Api) -> None:
     topic = name_of("moving")
     create(four, topic, "0,1")
     fill(four, topic)
@@ -104,7 +104,7 @@ def test_a_broker_leaves_step_by_step(four: Cluster, api: Api) -> None:
     assert gone["stage"] == "forgotten"
 
 
-def test_only_an_unclean_election_helps_who_lost_all_in_sync(four: Cluster, api: Api) -> None:
+def test_only_an_unclean_election_helps_a_partition_that_lost_its_isr(four: Cluster, api: Api) -> None:
     topic = name_of("unclean")
     create(four, topic, "3,1", "min.insync.replicas=1")
     place = {"topic": topic, "partition": 0}
@@ -157,7 +157,7 @@ def test_a_hanging_transaction_is_found_and_ended_in_its_log(four: Cluster, api:
     assert ended == {"aborted": True, "producer": 2**40}
 
 
-def test_a_balance_is_planned_carried_out_and_cancelled(four: Cluster, api: Api) -> None:
+def test_a_balance_is_planned_executed_and_cancelled(four: Cluster, api: Api) -> None:
     topic = name_of("uneven")
     command_line.ottla(four.bootstrap, "topic", "create", topic, "-p", "8", "-r", "2")
     command_line.ottla(four.bootstrap, "topic", "reassign", topic, "-r", "0,1")

@@ -49,7 +49,7 @@ def written(rest_cluster: Cluster) -> tuple[str, dict[str, list[list[str]]]]:
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
-def test_the_newest_records_are_counted_over_what_is_not_seen(
+def test_the_newest_records_are_counted_across_hidden_ones(
     api: Api, written: tuple[str, dict[str, list[list[str]]]], isolation: str
 ) -> None:
     topic, seen = written
@@ -70,7 +70,7 @@ def test_the_newest_records_are_counted_over_what_is_not_seen(
             assert begin["timestamp_ms"] == page["data"][0]["timestamp_ms"]
 
 
-def test_a_page_and_a_tail_say_where_offsets_were_counted(
+def test_a_page_and_a_tail_report_where_offsets_were_counted_instead(
     api: Api, written: tuple[str, dict[str, list[list[str]]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(newest_records, "MAX_COUNTED", 3)

@@ -80,7 +80,7 @@ def doctor_with_problems(api: Api, count: int) -> dict[str, Any] | None:
     return found if len(problems_of(found)) == count else None
 
 
-def test_a_dead_node_is_seen_by_the_others_and_comes_back(three: Cluster) -> None:
+def test_a_dead_node_is_reported_by_the_others_and_restarts(three: Cluster) -> None:
     api = api_of(three, 0)
     eventually(lambda: is_healthy(api), "the cluster is healthy")
 
@@ -109,7 +109,7 @@ def test_a_dead_node_is_seen_by_the_others_and_comes_back(three: Cluster) -> Non
     assert down["under_min_isr"]["count"] == down["unclean"]["count"] == 0
 
 
-def test_partitions_that_a_dead_node_takes_along_are_causes(three: Cluster) -> None:
+def test_partitions_without_a_leader_are_causes(three: Cluster) -> None:
     api = api_of(three, 0)
     eventually(lambda: is_healthy(api), "the cluster is healthy")
     for name, brokers, least in (("lone", [2], "1"), ("pair", [2, 0], "2")):
@@ -159,7 +159,7 @@ def test_without_a_quorum_a_node_is_alive_and_not_ready(three: Cluster) -> None:
     assert alone.status in (200, 500, 503), "the node answers"
 
 
-def test_a_node_that_waits_for_its_quorum_tells_so_while_it_starts(three: Cluster) -> None:
+def test_a_starting_node_reports_that_it_waits_for_its_quorum(three: Cluster) -> None:
     for one in (0, 1, 2):
         three.kill(one)
 
@@ -179,7 +179,7 @@ def test_a_node_that_waits_for_its_quorum_tells_so_while_it_starts(three: Cluste
     assert asked.status == 503 and asked.json["error_code"] == 50302
 
 
-def test_a_loop_that_hangs_is_dead(embedded: Callable[..., EmbeddedBroker]) -> None:
+def test_a_node_whose_loop_hangs_is_not_alive(embedded: Callable[..., EmbeddedBroker]) -> None:
     node = embedded(ottla_rest_listeners="http://127.0.0.1:0")
     api = Api(f"http://{node.broker.rest.addresses[0].authority}", "any")
     alive = eventually(lambda: api.ask("GET", "/healthz"))
@@ -195,7 +195,9 @@ def test_a_loop_that_hangs_is_dead(embedded: Callable[..., EmbeddedBroker]) -> N
     assert not_ready.status == 503
 
 
-def test_probes_at_their_own_port_depend_on_nobody_else(embedded: Callable[..., EmbeddedBroker]) -> None:
+def test_probes_at_their_own_port_do_not_depend_on_the_rest_api(
+    embedded: Callable[..., EmbeddedBroker],
+) -> None:
     node = embedded(ottla_rest_listeners="http://127.0.0.1:0", ottla_probe_listener="127.0.0.1:0")
     address = node.broker.probes.address
     assert address is not None
@@ -223,7 +225,7 @@ def test_probes_at_their_own_port_depend_on_nobody_else(embedded: Callable[..., 
     assert "has not responded" in dead.json["message"]
 
 
-def test_a_crowd_at_the_port_of_the_probes_pushes_out_its_own(
+def test_connections_of_a_crowd_at_the_port_of_the_probes_close_each_other(
     embedded: Callable[..., EmbeddedBroker],
 ) -> None:
     node = embedded(ottla_rest_listeners="http://127.0.0.1:0", ottla_probe_listener="127.0.0.1:0")

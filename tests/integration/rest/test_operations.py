@@ -53,9 +53,7 @@ def test_every_node_is_alive_and_ready(apis: list[Api]) -> None:
 # ---- the cluster ---------------------------------------------------------------------------------
 
 
-def test_a_cluster_that_is_well_says_so_on_each_node(
-    apis: list[Api], rest_cluster: Cluster, topic: str
-) -> None:
+def test_each_node_reports_a_healthy_cluster(apis: list[Api], rest_cluster: Cluster, topic: str) -> None:
     def is_well() -> bool:
         return all(api.get("/v1/health")["is_healthy"] for api in apis)
 
@@ -69,7 +67,7 @@ def test_a_cluster_that_is_well_says_so_on_each_node(
     assert sum(one["leads"] for one in health["brokers"]) == health["partitions"]
 
 
-def test_the_quorum_is_told_as_the_command_line_tells_it(apis: list[Api], rest_cluster: Cluster) -> None:
+def test_the_quorum_is_described_as_on_the_command_line(apis: list[Api], rest_cluster: Cluster) -> None:
     quorum = apis[2].get("/v1/quorum")
 
     assert quorum["leader"] == rest_cluster.controller_id
@@ -130,7 +128,7 @@ def test_a_leader_is_transferred_and_stays_the_preferred_one(
     assert preferred["failed"] == [] and rest_cluster.leader_of(topic, 0) == after
 
 
-def test_who_cannot_lead_is_refused_with_the_reason(api: Api, topic: str) -> None:
+def test_a_broker_that_cannot_lead_is_rejected_with_the_reason(api: Api, topic: str) -> None:
     wanted = {"topic": topic, "partition": 0, "leader": 7}
 
     refused = api.post("/v1/leaders/transfer", wanted, 409)
@@ -211,7 +209,7 @@ def test_a_voter_may_not_leave(api: Api, topic: str) -> None:
     assert told["stage"] == "holds replicas" and told["held"]["count"] > 0
 
 
-def test_throttles_are_set_shown_and_taken_away(api: Api, rest_cluster: Cluster, topic: str) -> None:
+def test_throttles_are_set_shown_and_removed(api: Api, rest_cluster: Cluster, topic: str) -> None:
     given = {"leader_bytes_per_second": 5_000_000, "broker_ids": [0, 1], "topics": [topic]}
 
     told = api.put("/v1/throttles", given)
@@ -301,7 +299,7 @@ def test_a_group_is_reset(
     assert now["offset"] == offset
 
 
-def test_a_reset_that_makes_no_sense_is_refused(api: Api, rest_cluster: Cluster, topic: str) -> None:
+def test_an_invalid_reset_is_rejected(api: Api, rest_cluster: Cluster, topic: str) -> None:
     group = group_at(rest_cluster, topic, 4)
     path = f"/v1/groups/{group}/reset"
 
@@ -324,7 +322,7 @@ def test_a_reset_that_makes_no_sense_is_refused(api: Api, rest_cluster: Cluster,
     assert all("after the log end" in one["warning"] for one in clamped["changes"])
 
 
-def test_a_group_with_members_is_not_reset_and_tells_its_rebalances(
+def test_a_group_with_members_is_not_reset_and_lists_its_rebalances(
     api: Api, rest_cluster: Cluster, topic: str
 ) -> None:
     group = name_of("busy")

@@ -31,7 +31,9 @@ def member(bootstrap: str, group: str, topic: str) -> Iterator[ShareConsumer]:
 
 
 @pytest.mark.parametrize("copies", [True, False])
-def test_a_rejected_record_is_a_letter_and_comes_back(rest_cluster: Cluster, api: Api, copies: bool) -> None:
+def test_a_rejected_record_becomes_a_letter_and_is_delivered_again(
+    rest_cluster: Cluster, api: Api, copies: bool
+) -> None:
     topic, letters, group = name_of("orders"), name_of("dlq.orders"), name_of("workers")
     admin = AdminClient({"bootstrap.servers": rest_cluster.bootstrap, "log_level": 0})
     enabled = {"errors.deadletterqueue.group.enable": "true"}

@@ -71,7 +71,7 @@ def allow(admin: Api, kind: str, name: str, operation: str) -> None:
     admin.post(f"{admin.v3}/acls", acl, 201)
 
 
-def test_lists_have_what_the_caller_may_see(cluster: Cluster, admin: Api) -> None:
+def test_lists_have_only_what_the_caller_may_see(cluster: Cluster, admin: Api) -> None:
     ann = api_of(cluster, "ann")
     assert ann.get(f"{ann.v3}/share-groups")["data"] == []
     assert ann.get("/v1/groups")["groups"] == []
@@ -95,7 +95,7 @@ def test_lists_have_what_the_caller_may_see(cluster: Cluster, admin: Api) -> Non
     assert [one["topic"] for one in seen["lags"]] == ["orders"]
 
 
-def test_what_changes_a_share_group_asks_for_its_right(cluster: Cluster, admin: Api) -> None:
+def test_changes_of_a_share_group_need_the_right(cluster: Cluster, admin: Api) -> None:
     ann = api_of(cluster, "ann")
     allow(admin, "GROUP", "seen", "DESCRIBE")
     eventually(lambda: ann.ask("GET", "/v1/groups/seen").status in (200, 403), "the node has the ACL")
@@ -111,7 +111,7 @@ def test_what_changes_a_share_group_asks_for_its_right(cluster: Cluster, admin: 
     assert [one.status for one in answers] == [403] * 5
 
 
-def test_a_letter_is_delivered_by_the_rights_of_its_caller(cluster: Cluster, admin: Api) -> None:
+def test_a_letter_is_delivered_with_the_rights_of_its_caller(cluster: Cluster, admin: Api) -> None:
     ann = api_of(cluster, "ann")
     told = {"topic": "orders", "partition": "0", "offset": "0", "group": "seen"}
     headers = [
