@@ -268,7 +268,7 @@ def test_a_restart_keeps_the_keys_and_the_password(tmp_path: Path) -> None:
     assert opened.returncode == 1 and "Start it with --secure" in opened.stderr
     second.files.directory.rename(tmp_path / "keys-elsewhere")
     opened = ottla(tmp_path, "start", "--port", str(free_port()))
-    assert opened.returncode == 1 and "ottla.secure.dir says where they are now" in opened.stderr
+    assert opened.returncode == 1 and "set ottla.secure.dir to their new directory" in opened.stderr
 
 
 def test_data_of_an_open_node_are_not_secured_without_an_administrator(tmp_path: Path) -> None:
