@@ -199,7 +199,7 @@ def test_clients_with_unsupported_requests_are_named(tmp_path: Path) -> None:
     finally:
         node.stop()
 
-    assert "unknown" not in "".join(one.sentence for one in well), "the doctor used the REST API"
+    assert "unknown" not in "".join(one.sentence for one in well), "its REST API was asked"
     assert "A client (of no name) asked node 1 for Fetch 0, which it does not support" in found
 
 

@@ -184,7 +184,7 @@ def test_the_doctor_names_a_group_that_tries_one_record_again_and_again(
     worker.take()
     after = sentences()
 
-    assert worker.group not in before, "the first delivery of a record is no problem"
+    assert worker.group not in before, "a record that is worked on for the first time is no trouble"
     assert f"Share group {worker.group} tries the same record again and again" in after
     place = f"{worker.topic}-{worker.partition}"
     assert f"offset 0 of {place}, delivered 2 times of at most 5, now by" in after

@@ -260,7 +260,7 @@ def test_controllers_join_a_running_cluster_by_themselves(make_cluster: MakeClus
     assert cluster.terminate(2) == 0
     cluster.start(2)
 
-    assert voters(cluster) == [0, 1], "a removed controller does not join again by itself"
+    assert voters(cluster) == [0, 1], "one that was removed does not come back by itself"
 
 
 def test_controllers_and_a_node_that_is_a_broker_too_form_one_quorum(make_cluster: MakeCluster) -> None:
