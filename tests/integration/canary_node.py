@@ -1,4 +1,4 @@
-"""A node whose every secret is known to the tests, and the search for these secrets in what it shows."""
+"""A node with secrets that the tests know, and a search for these secrets in everything the node shows."""
 
 import base64
 import http.client
@@ -30,7 +30,7 @@ ADMIN: Final = "admin"
 SCRAM: Final = "SCRAM-SHA-512"
 STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 MODULES: Final = "org.apache.kafka.common.security"
-# By a name; each is a text that nothing else has.
+# Secrets by name. None of these texts occurs anywhere else.
 PASSWORDS: Final = {
     "keystore password": "canary-keystore-5e1f",
     "key password": "canary-key-8b20",
@@ -51,7 +51,7 @@ class Reply(NamedTuple):
 
 
 def forms(secret: bytes) -> set[bytes]:
-    """Return how a secret could be written: as it is, in base64, in hex, in a URL."""
+    """Return the forms in which a secret could be written: as it is, in base64, in hex, in a URL."""
     return {
         secret,
         base64.b64encode(secret).rstrip(b"="),
@@ -62,17 +62,17 @@ def forms(secret: bytes) -> set[bytes]:
 
 
 def found_in(text: bytes, secrets: Mapping[str, bytes]) -> list[str]:
-    """Return the names of the secrets that a text has, in any form."""
+    """Return the names of the secrets that a text contains in any form."""
     return [name for name, secret in secrets.items() if any(form in text for form in forms(secret))]
 
 
 def _line(text: str) -> str:
-    """Return a text of several lines as the value of a properties file."""
+    """Return a text of several lines as one value of a properties file."""
     return text.replace("\n", "\\n")
 
 
 class CanaryNode:
-    """A node with a key store that has a password, a key within its settings, and every kind of login."""
+    """A node with a keystore that has a password, a key in its settings, and every login mechanism."""
 
     def __init__(self, home: Path, keys_url: str, authorities: Path) -> None:
         self.home = home
@@ -167,7 +167,7 @@ class CanaryNode:
         self.properties.chmod(0o600)
 
     def stop(self) -> int:
-        """End the node; return its exit code."""
+        """Stop the node and return its exit code."""
         self.process.terminate()
         code = self.process.wait(TIMEOUT_S)
         assert self.process.stdout is not None
@@ -176,11 +176,11 @@ class CanaryNode:
         return code
 
     def tls(self) -> ssl.SSLContext:
-        """Return the context of clients that trust the node."""
+        """Return the TLS context of a client that trusts the node."""
         return ssl.create_default_context(cafile=str(self.authority))
 
     def connect(self, mechanism: str, *tokens: bytes) -> tuple[WireClient, list[Any]]:
-        """Log in at the listener of clients by these tokens; return what was answered."""
+        """Log in at the listener CLIENTS with these tokens; return the connection and the node's answers."""
         context = self.tls()
         client = WireClient(
             f"127.0.0.1:{self.ports['CLIENTS']}",
@@ -196,7 +196,7 @@ class CanaryNode:
         return client, answers
 
     def administrator(self) -> WireClient:
-        """Return a connection of the administrator."""
+        """Return a connection that is logged in as the administrator."""
         client, _ = self.connect(SCRAM)
         scram = ScramClient(SCRAM, ADMIN, PASSWORDS["SCRAM password"], nonce=base64.b64encode(os.urandom(18)))
         said: bytes | None = scram.first()
@@ -207,7 +207,7 @@ class CanaryNode:
         return client
 
     def client_properties(self, *lines: str) -> Path:
-        """Write the settings of a client; return where they are."""
+        """Write a client's properties file and return its path."""
         path = self.home / f"client-{len(list(self.home.glob('client-*')))}.properties"
         usual = (
             f"bootstrap.servers=127.0.0.1:{self.ports['CLIENTS']}",
@@ -234,7 +234,7 @@ class CanaryNode:
         password: str = PASSWORDS["SCRAM password"],
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        """Ask the REST API; by default as the administrator."""
+        """Send a request to the REST API, by default as the administrator."""
         where = urlsplit(self.rest)
         if headers is None:
             proof = base64.b64encode(f"{user}:{password}".encode()).decode()
@@ -256,7 +256,7 @@ class CanaryNode:
             connection.close()
 
     def all_gets(self, names: Mapping[str, Sequence[str]]) -> list[str]:
-        """Return the path of each GET of the OpenAPI document, with each value of its names and choices."""
+        """Return the paths of all GETs in the OpenAPI document, with every name and every query choice."""
         document = json.loads(self.ask("/openapi.json").content)
         paths: list[str] = []
         for path, operations in document["paths"].items():
@@ -277,7 +277,7 @@ class CanaryNode:
         return list(dict.fromkeys(paths))
 
     def processes(self) -> dict[str, bytes]:
-        """Return the arguments and the environment of this node and of its children."""
+        """Return the arguments and the environment of the node and of its child processes."""
         scenes = {}
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):

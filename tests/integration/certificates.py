@@ -6,12 +6,12 @@ import trustme
 
 
 def write_certificates(directory: Path, *names: str) -> Path:
-    """`ca.pem`, and for each name NAME.pem with its key and its certificate."""
+    """Write `ca.pem`, and NAME.pem with a key and a certificate for each name."""
     return _write(directory, trustme.CA(), {name: name for name in names})
 
 
 def write_forged(directory: Path, **names: str) -> Path:
-    """FILE.pem for a name, by an authority that nobody knows."""
+    """Write FILE.pem with a certificate for a name, by a CA that no node trusts."""
     return _write(directory, trustme.CA(), names, authority="other-ca")
 
 

@@ -1,7 +1,7 @@
 """Fixtures of the integration tests: one node process for the whole session, nodes inside the test process.
 
-`node` is a real process on a free port, shared by all tests that do no harm to it; make topics of your own.
-`broker` runs a node on an event loop in a thread of the test process, for tests that look inside.
+`node` is a real process on a free port, shared by all tests that leave it unharmed; create your own topics.
+`broker` runs a node on an event loop in a thread of the test process, for tests that look inside it.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from tests.integration.embedded_broker import QUICK, EmbeddedBroker, start_embed
 
 @pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A node as a process, one for all tests."""
+    """Start one node as a process for all tests."""
     overrides = [f"{name}={value}" for name, value in QUICK.items()]
     server = start_ottla(tmp_path_factory.mktemp("node"), *overrides)
     yield server
@@ -26,14 +26,14 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def no_process_is_left() -> Iterator[None]:
-    """Ends the commands that a failed test left running."""
+    """Kill the commands that a failed test left running."""
     yield
     command_line.end_all()
 
 
 @pytest.fixture
 def embedded(tmp_path: Path) -> Iterator[Callable[..., EmbeddedBroker]]:
-    """Starts nodes in this process: `embedded(log_dirs=..., **settings)`, underscores for dots."""
+    """Yield `embedded(log_dirs=..., **settings)`, which starts a node in this process; `_` stands for `.`."""
     started: list[EmbeddedBroker] = []
 
     def start(**settings: object) -> EmbeddedBroker:
@@ -47,5 +47,5 @@ def embedded(tmp_path: Path) -> Iterator[Callable[..., EmbeddedBroker]]:
 
 @pytest.fixture
 def broker(embedded: Callable[..., EmbeddedBroker]) -> EmbeddedBroker:
-    """A node in this process, for this test alone."""
+    """Start a node in this process for one test."""
     return embedded()

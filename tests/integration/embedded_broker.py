@@ -1,4 +1,4 @@
-"""A node inside the test process, on an event loop in a thread of its own, for tests that look inside."""
+"""A node inside the test process, on an event loop in its own thread, for tests that look inside it."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ from ottla.node.settings.config import parse_config
 
 T = TypeVar("T")
 QUICK = {
-    "log.initial.task.delay.ms": "3600000",  # else retention takes what was written with times of long ago
+    "log.initial.task.delay.ms": "3600000",  # else retention deletes records with old timestamps
     "group.initial.rebalance.delay.ms": "0",
     "log.segment.delete.delay.ms": "1000",
     "ottla.rest.listeners": "",
@@ -24,18 +24,18 @@ THREAD_TIMEOUT_S = 60
 
 @dataclass(slots=True)
 class EmbeddedBroker:
-    """A node on a loop of its own; `call` runs something there."""
+    """A node on its own event loop; `call` runs a function there."""
 
     broker: Broker
     loop: asyncio.AbstractEventLoop
-    stop: Callable[[], None]  # may be called twice
+    stop: Callable[[], None]  # may be called more than once
 
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.broker.listeners[0].port}"
 
     def call(self, work: Callable[[Broker], T]) -> T:
-        """Run `work` on the node's loop and give its result."""
+        """Run `work` on the node's loop and return its result."""
 
         async def on_loop() -> T:
             return work(self.broker)
@@ -44,7 +44,7 @@ class EmbeddedBroker:
 
 
 def start_embedded(directory: Path, **settings: Any) -> EmbeddedBroker:
-    """Start a node on a free port with its log in `directory`; underscores in settings stand for dots."""
+    """Start a node on a free port with its logs in `directory`; underscores in settings stand for dots."""
     texts = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(directory), **QUICK}
     texts |= {name.replace("_", "."): str(value) for name, value in settings.items()}
     return _start_in_thread(Broker(parse_config(texts)))
@@ -68,7 +68,7 @@ def _start_in_thread(broker: Broker) -> EmbeddedBroker:
     def run() -> None:
         try:
             uvloop.run(live())
-        except BaseException as problem:  # told to the test, in whose thread this is not
+        except BaseException as problem:  # the test, in another thread, raises it
             problems.append(problem)
         finally:
             is_ready.set()

@@ -1,4 +1,4 @@
-"""`ottla` as a process that has nothing of the variables of whoever runs the tests."""
+"""`ottla` as a process without the environment variables of the test run, but for a few."""
 
 import os
 import subprocess
@@ -11,12 +11,12 @@ KEPT_VARIABLES: Final = ("PATH", "LANG", "LC_ALL", "PYTHONPYCACHEPREFIX")
 
 
 def environment() -> dict[str, str]:
-    """Return the variables of processes that are started here."""
+    """Return the environment variables of the processes that are started here."""
     return {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
 
 
 def ottla(home: Path, *words: str, given: str = "") -> "subprocess.CompletedProcess[str]":
-    """Run a command to its end."""
+    """Run a command and return its result."""
     return subprocess.run(
         [sys.executable, "-P", "-m", "ottla", *words],
         cwd=home,

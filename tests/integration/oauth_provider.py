@@ -15,13 +15,13 @@ from tests.tokens import claims, document, public_jwk, token
 
 WAIT_S = 30
 SECRET = "a secret of the client"
-# What the provider was asked, by the id of the client.
+# The bodies of the token requests that the provider received, by client id.
 ASKED: dict[str, list[str]] = {}
 
 
 @contextmanager
 def serve_keys(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Give the URL of keys, and the file with the authority of their host."""
+    """Yield the URL of the keys, and the file with the CA of their host."""
     ca = trustme.CA()
     ca.cert_pem.write_to_path(str(folder / "ca.pem"))
     content = document(public_jwk("rsa"), public_jwk("ES256"))
@@ -46,7 +46,7 @@ def serve_keys(folder: Path) -> Iterator[tuple[str, Path]]:
         return web.Response(body=content)
 
     async def give_token(request: web.Request) -> web.StreamResponse:
-        """Answer by the id of the client, which says what it shall meet."""
+        """Answer a token request; the client id selects a good token or a failure."""
         given = BasicAuth.decode(request.headers["Authorization"])
         ASKED.setdefault(given.login, []).append(await request.text())
         good = {"access_token": token(claims(int(time.time()), sub=given.login)), "expires_in": 600}

@@ -1,4 +1,4 @@
-"""A node with an authorizer and a listener with TLS and logins, and the commands of `ottla` against it."""
+"""A node with an authorizer and a listener with TLS and logins, and `ottla` commands against it."""
 
 import datetime
 import sys
@@ -20,7 +20,7 @@ LISTENERS = {"TLS": "SASL_SSL", "OPEN": "SASL_PLAINTEXT", "PLAINTEXT": "PLAINTEX
 
 
 class SecuredNode:
-    """The node, its files, and settings for its clients."""
+    """A node, its files, and the settings of its clients."""
 
     def __init__(self, home: Path, **settings: object) -> None:
         self.home = home
@@ -66,7 +66,7 @@ class SecuredNode:
         authority: str = "ca.pem",
         any_name: bool = False,
     ) -> Path:
-        """Write the file of a client for `--command-config`; return its path."""
+        """Write the properties file of a client, for `--command-config`, and return its path."""
         module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
         lines = [f"bootstrap.servers={self.address(listener)}", f"security.protocol={protocol}"]
         if "SSL" in protocol:
@@ -85,7 +85,7 @@ class SecuredNode:
 
 
 class Told(NamedTuple):
-    """The end of a command: what it printed, and its exit code."""
+    """The result of a command: its exit code and what it printed."""
 
     code: int
     out: str
@@ -93,7 +93,7 @@ class Told(NamedTuple):
 
 
 class Commands:
-    """Runs commands in this process, as the user of a file of settings."""
+    """A runner of commands in this process, as the user of a properties file."""
 
     def __init__(
         self, config: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -101,11 +101,11 @@ class Commands:
         self.config, self._monkeypatch, self._capfd = config, monkeypatch, capfd
 
     def of(self, config: Path) -> "Commands":
-        """Return the same for another user."""
+        """Return a runner of commands for another user."""
         return Commands(config, self._monkeypatch, self._capfd)
 
     def run(self, *words: str, given: str = "", timeout_s: float = 20) -> Told:
-        """Run a command to its end."""
+        """Run a command and return its result."""
         self._capfd.readouterr()
         asked = ["ottla", *words, "--command-config", str(self.config), "--timeout", str(timeout_s)]
         with tempfile.TemporaryFile("w+") as lines, self._monkeypatch.context() as patch:
@@ -118,7 +118,7 @@ class Commands:
         return Told(code, out, err)
 
     def __call__(self, *words: str, given: str = "", code: int = 0) -> str:
-        """Run a command that ends with this code; return what it printed, on stderr if it failed."""
+        """Run a command that must end with this code; return its output, or its stderr if it failed."""
         told = self.run(*words, given=given)
         assert told.code == code, told
         return told.err if code else told.out

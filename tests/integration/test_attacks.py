@@ -1,7 +1,7 @@
 """Every attack of `scripts/attack` stays within its limits.
 
-The limits are CPU seconds, MiB and turns of the loop in CPU time. A turn may take three times as long here
-as `scripts/attack` allows: on a busy machine others empty the caches of its processor.
+The limits are CPU seconds, MiB, and turns of the loop in CPU time. A turn may take three times as long here
+as in `scripts/attack`, since other processes on a busy machine evict the processor's caches.
 """
 
 import subprocess
@@ -28,7 +28,7 @@ from attacks.tls_floods import Storm
 from attacks.trial import Trials
 
 pytestmark = pytest.mark.slow
-# Smaller doses of what costs a node the same for each: their limits are smaller alike.
+# Smaller versions of attacks whose cost per item is constant; their limits are smaller in proportion.
 SMALLER = {one.name: one for one in (many_groups(2_000),)}
 ON_ONE = [
     pytest.param(SMALLER.get(one.name, one), marks=THOROUGH if one.is_thorough else (), id=one.name)
@@ -40,7 +40,7 @@ WITH_SETTINGS = [
     for one in ATTACKS
     if 1 in one.node_counts and one.settings and not one.is_secure and not one.is_scripts_alone
 ]
-# A few of each kind; the others are for `scripts/attack --secure`: some are judged by the time of a clock.
+# A few of each kind. The others are for `scripts/attack --secure`, since some are judged by wall-clock time.
 QUICK = (
     "tls-junk",
     "tls-alerts",
@@ -54,15 +54,15 @@ QUICK = (
 )
 ON_SECURED = [pytest.param(one, id=one.name) for one in SECURED if one.name in QUICK and not one.settings]
 SECURED_WITH_SETTINGS = [one for one in SECURED if one.name == "all-connections"]
-# Of each kind of work that nodes do for one another, the costliest; all others: `scripts/attack --nodes 3`.
+# The costliest attack on each kind of work that nodes do for each other. `scripts/attack --nodes 3` has all.
 KINDS_ON_THREE = (
-    "describe-groups-many-names",  # refused where it is read
+    "describe-groups-many-names",  # rejected by the node that reads it
     "heartbeats-long-ids",
-    "giant-metadata",  # answered by the node that is asked
-    "giant-offset-fetch",  # and by coordinators
+    "giant-metadata",  # answered by the node that gets the request
+    "giant-offset-fetch",  # answered by coordinators, too
     "giant-fetch",
-    "giant-create-topics",  # asked of the controller, and refused
-    "giant-change-create-topics",  # carried out, and published to all nodes
+    "giant-create-topics",  # forwarded to the controller, and rejected
+    "giant-change-create-topics",  # applied, and replicated to all nodes
     "giant-change-alter-topics",
     "giant-change-delete-topics",
     "giant-change-create-large-topic",
@@ -73,7 +73,7 @@ KINDS_ON_THREE = (
     "describe-configs-flood",
     "impatient-clients",
     "quorum-port",
-    "bombs-produced",  # opened by the leader, taken as they are by its followers
+    "bombs-produced",  # decompressed by the leader, stored as they are by its followers
 )
 OF_THREE = [one for one in ATTACKS if one.name in KINDS_ON_THREE and not one.is_secure]
 ON_THREE_WITH_SETTINGS = [one for one in OF_THREE if one.settings]
@@ -88,7 +88,7 @@ def patiently(attack: Attack) -> Attack:
 def attacked(
     data: Path, count: int, settings: Mapping[str, str], *, is_secure: bool = False
 ) -> Iterator[Trials]:
-    """Nodes with these settings, which must end in their grace after SIGTERM."""
+    """Start attacked nodes with these settings; they must end within their grace period after SIGTERM."""
     nodes = start_nodes(count, data, settings, popen, is_secure=is_secure)
     trials = Trials(nodes)
     try:
@@ -96,7 +96,7 @@ def attacked(
     finally:
         trials.close()
         ended = nodes.stop()
-    assert ended, "a node did not end in its grace after SIGTERM"
+    assert ended, "a node did not end within its grace period after SIGTERM"
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_an_attack_on_a_node_with_settings_stays_within_its_limits(tmp_path: Pat
     assert outcome.missed == (), outcome
 
 
-def test_a_node_ends_in_its_grace_while_it_looks_for_times_in_bombs(tmp_path: Path) -> None:
+def test_a_node_stops_within_its_grace_period_while_it_searches_bombs_for_timestamps(tmp_path: Path) -> None:
     nodes = start_nodes(1, tmp_path, record_bombs.BELIEVES, popen)
     with ExitStack() as stack:
         try:
@@ -132,8 +132,8 @@ def test_a_node_ends_in_its_grace_while_it_looks_for_times_in_bombs(tmp_path: Pa
         finally:
             ended = nodes.stop()
 
-    assert ended, "the node did not end in its grace after SIGTERM"
-    assert len(answered) < len(clients), "some were still looked for when it was told to end"
+    assert ended, "the node did not end within its grace period after SIGTERM"
+    assert len(answered) < len(clients), "some searches were under way at SIGTERM"
     assert "Traceback" not in nodes.log()
 
 
@@ -164,11 +164,11 @@ def seen(p99_ms: float, *failures: str) -> Seen:
     return Seen(rounds=100, p50_ms=1.0, p99_ms=p99_ms, longest_ms=p99_ms, failures=failures, moved=())
 
 
-# A machine that others use opens not as many: its node is judged by fewer, and by more patience.
+# A shared machine opens fewer connections, so the node is judged by fewer, with wider limits.
 SMALL_STORM = Storm(per_second=30, seconds=4.0, noise_ms=1_000.0)
 
 
-def test_connections_that_fail_many_times_a_second_leave_a_good_client_in_peace(
+def test_many_failing_connections_per_second_do_not_disturb_a_good_client(
     secured_node: Trials,
 ) -> None:
     [attack] = [one for one in SECURED if one.name == "tls-thousand-a-second"]
@@ -176,7 +176,7 @@ def test_connections_that_fail_many_times_a_second_leave_a_good_client_in_peace(
     outcome = secured_node.run(patiently(replace(attack, send=SMALL_STORM.send)))
 
     assert outcome.missed == (), outcome
-    assert int(outcome.answered.split()[0]) >= 27, "so many were really opened"
+    assert int(outcome.answered.split()[0]) >= 27, "enough connections were opened"
 
 
 @pytest.mark.parametrize(
@@ -189,14 +189,14 @@ def test_connections_that_fail_many_times_a_second_leave_a_good_client_in_peace(
     ],
     ids=["too slow", "twice the p99", "beyond the noise", "a failure"],
 )
-def test_a_storm_that_opens_too_little_or_costs_others_too_much_has_missed(
+def test_a_storm_with_too_few_connections_or_too_much_cost_for_others_fails(
     opened: int, elsewhere: Seen, during: Seen, missed: str
 ) -> None:
     with pytest.raises(AssertionError, match=missed):
         Storm().judge(opened, seen(1), elsewhere, during)
 
 
-def test_a_storm_of_which_nobody_takes_notice_holds() -> None:
+def test_a_storm_without_an_effect_on_others_passes() -> None:
     assert Storm().judge(7_200, seen(1), seen(10), seen(19.9)).startswith("900 a second")
 
 
@@ -208,7 +208,7 @@ def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trials]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("attack", ON_THREE, ids=lambda one: one.name)
-def test_an_attack_on_one_of_three_nodes_fences_nobody(three_nodes: Trials, attack: Attack) -> None:
+def test_an_attack_on_one_of_three_nodes_fences_no_broker(three_nodes: Trials, attack: Attack) -> None:
     outcome = three_nodes.run(patiently(attack))
 
     assert outcome.missed == (), outcome
@@ -216,20 +216,20 @@ def test_an_attack_on_one_of_three_nodes_fences_nobody(three_nodes: Trials, atta
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("attack", ON_THREE_WITH_SETTINGS, ids=lambda one: one.name)
-def test_an_attack_on_three_nodes_with_settings_fences_nobody(tmp_path: Path, attack: Attack) -> None:
+def test_an_attack_on_three_nodes_with_settings_fences_no_broker(tmp_path: Path, attack: Attack) -> None:
     with attacked(tmp_path, 3, attack.settings) as trials:
         outcome = trials.run(patiently(attack))
 
     assert outcome.missed == (), outcome
 
 
-def test_each_kind_of_work_of_three_nodes_has_its_attack() -> None:
+def test_each_kind_of_work_of_three_nodes_has_an_attack() -> None:
     known = {one.name for one in ATTACKS if 3 in one.node_counts}
 
     assert len(OF_THREE) == len(KINDS_ON_THREE) and known.issuperset(KINDS_ON_THREE)
 
 
-def test_the_script_names_its_attacks_and_refuses_others() -> None:
+def test_the_script_lists_its_attacks_and_rejects_unknown_names() -> None:
     script = Path(__file__).resolve().parents[2] / "scripts" / "attack"
     listed = subprocess.run([script, "--list"], capture_output=True, text=True, timeout=60, check=True)
     unknown = subprocess.run([script, "nonsense"], capture_output=True, text=True, timeout=60, check=False)

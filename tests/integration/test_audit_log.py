@@ -47,7 +47,7 @@ FLOOD: Final = 3_000
 
 
 class Node:
-    """A node with a listener for logins, an open one for nobody in particular, and an audit file."""
+    """A node with a SASL listener, a PLAINTEXT listener, and an audit file."""
 
     def __init__(self, home: Path, **more: Any) -> None:
         self.folder = home / "audit"
@@ -89,7 +89,7 @@ class Node:
         return [json.loads(line) for line in self.path.read_bytes().splitlines()]
 
     def stop(self) -> list[dict[str, Any]]:
-        """Stop the node; return all lines, without times."""
+        """Stop the node and return all lines without their times."""
         self.embedded.stop()
         return [
             {name: value for name, value in line.items() if name not in ("time", "first")}
@@ -117,7 +117,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 def produced(settings: dict[str, Any], topic: str) -> int:
-    """Return the error of a record, 0 if it was taken."""
+    """Produce a record and return its error code, 0 if it was stored."""
     errors: list[int] = []
 
     def delivered(error: Any, message: object) -> None:
@@ -141,7 +141,7 @@ def fails_to_log_in(settings: dict[str, Any]) -> None:
 
 
 def over_rest(method: str, url: str, body: object = None) -> tuple[int, Any]:
-    """Return the status and the body of an answer."""
+    """Send a REST request and return the status and the body of the answer."""
     content = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(
         url, data=content, method=method, headers={"Content-Type": "application/json"}
@@ -167,7 +167,7 @@ def describes(principal: str, topic: str) -> AclBinding:
 
 
 def flood(address: tuple[str, int], api: ApiKey, version: int, fields: dict[str, Any], times: int) -> None:
-    """Send the same request again and again over one connection, and read all answers."""
+    """Send one request many times over one connection, and read all responses."""
     request = build(message_class(api.name.lower(), "Request"), fields)
     frame = b"".join(codec.encode_request(api, version, 1, "flood", request))
     with socket.create_connection(address, PATIENT_S) as client, client.makefile("rb") as answers:
@@ -177,7 +177,7 @@ def flood(address: tuple[str, int], api: ApiKey, version: int, fields: dict[str,
                 assert answers.read(int.from_bytes(answers.read(4)))
 
 
-def test_a_refusal_a_failed_login_and_a_change_are_lines(node: Node) -> None:
+def test_a_denial_a_failed_login_and_a_change_are_logged(node: Node) -> None:
     done(node.admin.create_topics([NewTopic("orders", 1, 1)]))
     done(node.admin.create_acls([describes("User:anna", "orders")]))
     assert produced(node.settings("anna"), "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED
@@ -233,7 +233,7 @@ def test_a_refusal_a_failed_login_and_a_change_are_lines(node: Node) -> None:
     assert (node.path.stat().st_mode & 0o777) == 0o600
 
 
-def test_a_flood_of_refusals_is_few_lines_with_the_right_counts(node: Node) -> None:
+def test_a_flood_of_denials_is_few_lines_with_the_right_counts(node: Node) -> None:
     records = {"name": "orders", "partition_data": [{"index": each, "records": b""} for each in range(3)]}
     asked = {"acks": 1, "timeout_ms": 1_000, "topic_data": [records]}
     began = time.monotonic()
@@ -244,11 +244,11 @@ def test_a_flood_of_refusals_is_few_lines_with_the_right_counts(node: Node) -> N
     assert {(one["principal"], one["api"], one["resource_name"]) for one in found} == {
         ("User:ANONYMOUS", "Produce", "orders")
     }
-    assert sum(one["count"] for one in found) == FLOOD  # requests, not partitions
+    assert sum(one["count"] for one in found) == FLOOD  # counted by requests, not by partitions
     assert len(found) <= 2 * (1 + took_s // 10)
 
 
-def test_lists_leave_out_what_a_client_may_not_see_without_a_line(node: Node) -> None:
+def test_resources_that_a_list_hides_are_not_logged_as_denials(node: Node) -> None:
     done(node.admin.create_topics([NewTopic("hidden", 1, 1)]))
     anna = AdminClient(node.settings("anna"))
     assert not anna.list_topics(timeout=PATIENT_S).topics
@@ -271,7 +271,7 @@ def test_a_full_file_is_rotated(tmp_path: Path) -> None:
     assert {one["outcome"] for one in told} == {"INVALID_TOPIC_EXCEPTION"} and len(told) == 400
 
 
-def test_a_request_of_thousands_is_told_by_its_first_and_a_count(node: Node) -> None:
+def test_a_request_for_thousands_of_topics_is_logged_by_its_first_ones_and_a_count(node: Node) -> None:
     bad = [NewTopic(f"no such name {number}", 1, 1) for number in range(6_000)]
     for each in node.admin.create_topics(bad).values():
         assert each.exception(PATIENT_S) is not None
@@ -281,7 +281,7 @@ def test_a_request_of_thousands_is_told_by_its_first_and_a_count(node: Node) -> 
     assert [(one["of"], one["count"]) for one in found if one["kind"] == "left_out"] == [("change", 5_500)]
 
 
-def test_a_file_that_cannot_be_written_stops_the_start_and_nothing_later(
+def test_an_unwritable_file_stops_the_start_but_not_a_running_node(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "first").mkdir()
@@ -302,7 +302,7 @@ def test_a_file_that_cannot_be_written_stops_the_start_and_nothing_later(
     assert found[1]["resource_name"] == "payments"
 
 
-def test_no_secret_is_told(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_secret_is_logged(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, "ottla.audit"):
         new_user = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4_096)
         asked = UserScramCredentialUpsertion("berta", new_user, CANARY.encode(), CANARY.encode())
@@ -337,7 +337,7 @@ def test_no_secret_is_told(node: Node, caplog: pytest.LogCaptureFixture) -> None
     assert not re.search(CANARY, everything)
 
 
-def test_a_change_over_rest_is_told_with_its_path(tmp_path: Path) -> None:
+def test_a_change_over_rest_is_logged_with_its_path(tmp_path: Path) -> None:
     node = Node(tmp_path, ottla_rest_listeners="http://127.0.0.1:0", super_users="User:ANONYMOUS")
     host, port, *_ = node.embedded.call(lambda broker: broker.rest.addresses[0])
     url = f"http://{host}:{port}/v3/clusters"
@@ -351,10 +351,10 @@ def test_a_change_over_rest_is_told_with_its_path(tmp_path: Path) -> None:
     assert (made, missing) == (201, 404)
     assert [(one["api"], one["resource_name"], one["outcome"], one["address"]) for one in found] == [
         ("REST POST", f"/v3/clusters/{cluster}/topics", "HTTP 201", "127.0.0.1"),
-    ], "what changed nothing is no change: it would leave out the lines of others"
+    ], "a failed request is no change, or a flood of them could push out other lines"
 
 
-def test_a_certificate_that_is_refused_is_a_failed_login(tmp_path: Path) -> None:
+def test_a_rejected_certificate_is_a_failed_login(tmp_path: Path) -> None:
     ours, others = trustme.CA(), trustme.CA()
     ours.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     for name, authority in (("node", ours), ("stranger", others)):
@@ -381,7 +381,7 @@ def test_a_certificate_that_is_refused_is_a_failed_login(tmp_path: Path) -> None
         ):
             assert not client.recv(1)
     with socket.create_connection(("127.0.0.1", port), PATIENT_S) as scanner:
-        scanner.sendall(b"\x16\x03\x01\x00\x02ab")  # no certificate has to do with it
+        scanner.sendall(b"\x16\x03\x01\x00\x02ab")  # fails, but not because of a certificate
         assert scanner.recv(100) is not None
     embedded.stop()
 

@@ -1,4 +1,4 @@
-"""A node with an authorizer, and clients whose certificates name them."""
+"""A node with an authorizer, and clients that are named by their certificates."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -27,7 +27,7 @@ STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 class Place:
-    """The node, its administrator, and clients by name."""
+    """A node, its administrator, and its clients by name."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -39,7 +39,7 @@ class Place:
         self.start()
 
     def start(self) -> None:
-        """Start the node, anew."""
+        """Start the node, or start it again."""
         home = self.home
         self.embedded: EmbeddedBroker = start_embedded(
             home / "logs",
@@ -110,7 +110,7 @@ def entry(
 
 
 def produced(producer: Producer, topic: str) -> int:
-    """Return the error of a record, 0 if it was taken."""
+    """Produce a record and return its error code, 0 if it was stored."""
     errors: list[int] = []
 
     def delivered(error: Any, message: object) -> None:
@@ -121,7 +121,7 @@ def produced(producer: Producer, topic: str) -> int:
     return errors[0]
 
 
-def test_who_may_write_writes_until_that_is_taken_back_and_nobody_else_does(place: Place) -> None:
+def test_only_a_user_with_write_access_can_write_until_it_is_revoked(place: Place) -> None:
     may_write = entry("orders", AclOperation.WRITE)
     place.grant(may_write)
     ann = Producer(place.settings("ann", acks="all", linger_ms=0))
@@ -135,13 +135,13 @@ def test_who_may_write_writes_until_that_is_taken_back_and_nobody_else_does(plac
     place.grant(denied)
     assert produced(ann, "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED
     place.revoke(denied)
-    again = Producer(place.settings("ann", acks="all"))  # librdkafka remembers a refusal for a while
+    again = Producer(place.settings("ann", acks="all"))  # librdkafka caches a denial for a while
     assert produced(again, "orders") == 0
     place.revoke(may_write)
     assert produced(again, "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_a_consumer_needs_its_group_and_its_topic_and_sees_no_other(place: Place) -> None:
+def test_a_consumer_needs_rights_on_its_group_and_topic_and_sees_no_others(place: Place) -> None:
     assert produced(Producer({"bootstrap.servers": place.unencrypted}), "orders") == 0
     reads = entry("orders", AclOperation.READ, "User:bob")
     joins = entry(
@@ -167,7 +167,7 @@ def test_a_consumer_needs_its_group_and_its_topic_and_sees_no_other(place: Place
     others.close()
 
 
-def test_what_nobody_may_see_is_told_alike_whether_it_is_there_or_not(place: Place) -> None:
+def test_hidden_and_missing_topics_get_the_same_error(place: Place) -> None:
     ann = AdminClient(place.settings("ann"))
 
     for topic in ("secrets", "no-such-topic"):

@@ -51,7 +51,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CanaryNode]:
 
 
 def at_debug(node: CanaryNode) -> None:
-    """Have all loggers of the node tell all that they can."""
+    """Set all loggers of the node to DEBUG."""
     with node.administrator() as admin:
         change = {"name": "root", "config_operation": 0, "value": "DEBUG"}
         loggers = {"resource_type": BROKER_LOGGER, "resource_name": "0"}
@@ -63,7 +63,7 @@ def at_debug(node: CanaryNode) -> None:
 
 
 def log_in_in_every_way(node: CanaryNode) -> None:
-    """Log in by each mechanism, rightly and wrongly."""
+    """Log in by each mechanism, with right and with wrong credentials."""
     for token in (node.bearer(), node.bearer(aud=GUESS), f"{node.bearer()}{GUESS}", "x.y.z"):
         node.secrets.setdefault("access token", node.bearer().rpartition(".")[2][:60].encode())
         client, _ = node.connect("OAUTHBEARER", b"n,,\x01auth=Bearer " + token.encode() + b"\x01\x01")
@@ -71,7 +71,7 @@ def log_in_in_every_way(node: CanaryNode) -> None:
     for password in (PASSWORDS["PLAIN password"], PASSWORDS["PLAIN password"] + "x", GUESS):
         client, _ = node.connect("PLAIN", f"\0ann\0{password}".encode())
         client.close()
-    # A password where a user is expected, and messages that are none.
+    # A password in the place of a user, and malformed messages.
     for mechanism, message in (
         ("PLAIN", PASSWORDS["PLAIN password"].encode()),
         ("PLAIN", b"\0".join((PASSWORDS["PLAIN password"].encode(),) * 4)),
@@ -87,7 +87,7 @@ def log_in_in_every_way(node: CanaryNode) -> None:
 
 
 def ask_in_every_way(node: CanaryNode) -> None:
-    """Log in to the REST API, rightly and wrongly; send secrets where they belong and where they do not."""
+    """Log in to the REST API with right and wrong credentials; send secrets in right and in wrong places."""
     begun = node.ask(
         "/console/login", "POST", body={"user": ADMIN, "password": PASSWORDS["SCRAM password"]}, headers={}
     )
@@ -135,7 +135,7 @@ def cluster_id(node: CanaryNode) -> str:
 
 
 def run_commands(node: CanaryNode) -> dict[str, bytes]:
-    """Use the command line with a SCRAM user and with tokens of a provider; return what was printed."""
+    """Run commands with a SCRAM user and with tokens of a provider, and return their output."""
     scram = node.client_properties(
         f"sasl.mechanism={SCRAM}",
         "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
@@ -200,7 +200,7 @@ def test_no_secret_is_in_an_answer_a_log_a_metric_an_audit_line_or_a_list_of_pro
     assert b"FAILED_LOGIN" in scenes["audit file"].upper().replace(b" ", b"_") and b"DEBUG" in scenes["log"]
 
 
-def test_a_node_that_stops_tells_none_either(node: CanaryNode) -> None:
+def test_a_stopping_node_shows_no_secret_either(node: CanaryNode) -> None:
     assert node.stop() == 0
 
     assert found_in(node.log_file.read_bytes() + node.told.encode(), node.secrets) == []

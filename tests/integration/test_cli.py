@@ -1,4 +1,4 @@
-"""The command line as a process, against a node: what it prints, and how it ends."""
+"""The command line as a process, against a node: its output and its exit codes."""
 
 import json
 import os
@@ -72,9 +72,9 @@ def test_json_copies_a_topic_exactly(node: Server) -> None:
     assert copied == printed.replace("cli-source", "cli-copy")
 
 
-def test_places_to_begin(node: Server) -> None:
+def test_consume_starts_at_an_offset_or_at_a_time(node: Server) -> None:
     where = node.bootstrap
-    # Retention would take records of 1970 away in the middle of the test.
+    # With a limit, retention would delete records of 1970 during the test.
     ottla(where, "topic", "create", "cli-places", "-c", "retention.ms=-1")
     for moment in (1000, 2000, 3000):
         ottla(where, "produce", "cli-places", "--timestamp", str(moment), given=f"at {moment}\n")
@@ -125,7 +125,7 @@ def test_members_share_and_hand_over_without_loss(node: Server) -> None:
     assert ottla(where, "consume", topic, "--group", group, "--until-end") == ""
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(node: Server) -> None:
+def test_output_that_is_closed_after_some_lines_is_no_error(node: Server) -> None:
     ottla(node.bootstrap, "topic", "create", "cli-pipe")
     ottla(node.bootstrap, "produce", "cli-pipe", given="x" * 100 + "\n" + "y\n" * 100_000)
 
@@ -138,7 +138,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(node: Server) -> None:
     assert process.stderr.read() == ""
 
 
-def test_nobody_there_is_one_sentence_that_helps() -> None:
+def test_an_unreachable_cluster_is_reported_in_one_helpful_sentence() -> None:
     words = ottla(f"127.0.0.1:{free_port()}", "topic", "list", code=1)
 
     assert words.count("\n") == 1
@@ -150,7 +150,7 @@ def test_nobody_there_is_one_sentence_that_helps() -> None:
     [["--version"], ["--help"], ["topic", "--help"], ["topic", "list"], ["log", "dump", "--records"]],
     ids=" ".join,
 )
-def test_a_reader_that_is_gone_is_no_error(node: Server, arguments: list[str]) -> None:
+def test_output_that_is_closed_from_the_start_is_no_error(node: Server, arguments: list[str]) -> None:
     if arguments[0] == "log":
         ottla(node.bootstrap, "produce", "cli-nobody-reads", "--create-topic", given="y\n" * 100)
         arguments = [*arguments, *map(str, node.data.rglob("cli-nobody-reads-0"))]
@@ -164,7 +164,7 @@ def test_a_reader_that_is_gone_is_no_error(node: Server, arguments: list[str]) -
     assert (process.returncode, errors) == (0, "")
 
 
-def test_changes_of_settings_are_told_to_programs(node: Server) -> None:
+def test_changes_of_settings_are_printed_for_programs(node: Server) -> None:
     ottla(node.bootstrap, "topic", "create", "cli-json")
     change = ("topic", "config", "cli-json", "--set", "retention.ms=5", "--reset", "segment.ms", "--output")
 
@@ -199,7 +199,7 @@ def test_changes_of_settings_are_told_to_programs(node: Server) -> None:
         (["consume", "t", "--group", ""], "The name after --group must not be empty."),
     ],
 )
-def test_wrong_usage_ends_with_two(arguments: list[str], words: str) -> None:
+def test_wrong_usage_exits_with_two(arguments: list[str], words: str) -> None:
     assert words in ottla("127.0.0.1:1", *arguments, code=2)
 
 
@@ -209,7 +209,7 @@ def test_bad_input_names_its_line(node: Server) -> None:
     assert "Line 2" in ottla(node.bootstrap, "produce", "cli-bad", "-K", ":", given="a:b\nc\n", code=1)
 
 
-def test_what_stands_before_a_bad_line_is_sent(node: Server) -> None:
+def test_records_before_a_bad_line_are_sent(node: Server) -> None:
     ottla(node.bootstrap, "topic", "create", "cli-before")
     good = "".join(f'{{"value":"{number}"}}\n' for number in range(5000))
 
@@ -222,7 +222,7 @@ def test_what_stands_before_a_bad_line_is_sent(node: Server) -> None:
     assert len(ottla(node.bootstrap, "consume", "cli-before", "--until-end").splitlines()) == 5000
 
 
-def test_a_line_that_the_topic_does_not_take_is_named(node: Server) -> None:
+def test_a_line_that_the_topic_rejects_is_named(node: Server) -> None:
     ottla(node.bootstrap, "topic", "create", "cli-large", "-c", "max.message.bytes=1000")
     given = f"small\n{'x' * 1000}\nnever read\n"
 
@@ -237,7 +237,7 @@ def test_a_line_that_the_topic_does_not_take_is_named(node: Server) -> None:
     assert ottla(node.bootstrap, "consume", "cli-large", "-e").split("\n")[:2] == ["small", "small"]
 
 
-def test_produce_tells_where_each_record_is(node: Server) -> None:
+def test_produce_prints_the_partition_and_offset_of_each_record(node: Server) -> None:
     where, topic = node.bootstrap, f"cli-told-{uuid4().hex}"
     ottla(where, "topic", "create", topic, "-p", "2")
 
@@ -255,7 +255,7 @@ def test_produce_tells_where_each_record_is(node: Server) -> None:
     assert unknown == f"{topic}-0: 1 record sent, at unknown offsets\n"
 
 
-def test_a_typo_creates_no_topic_unless_it_is_asked_for(node: Server) -> None:
+def test_produce_creates_a_missing_topic_only_on_request(node: Server) -> None:
     where, topic = node.bootstrap, f"cli-typo-{uuid4().hex}"
 
     words = ottla(where, "produce", topic, given="x\n", code=1)
@@ -267,7 +267,7 @@ def test_a_typo_creates_no_topic_unless_it_is_asked_for(node: Server) -> None:
     assert made == f"{topic}-0: 1 record at offset 0\n"
 
 
-def test_records_are_written_to_a_file_that_was_not_there(node: Server, tmp_path: Path) -> None:
+def test_records_are_written_to_a_new_file_or_appended(node: Server, tmp_path: Path) -> None:
     where, topic, file = node.bootstrap, f"cli-file-{uuid4().hex}", tmp_path / "records"
     ottla(where, "produce", topic, "--create-topic", given="a\nb\n")
     to_file = ("consume", topic, "-e", "--output-file", str(file))
@@ -323,7 +323,7 @@ def test_a_header_may_come_twice(node: Server) -> None:
     assert ottla(node.bootstrap, "consume", "cli-headers", "-e", "-f", "%h\\n") == "h=1,g=,h=2\n"
 
 
-def test_only_all_replicas_can_be_asked_for_no_duplicates(node: Server) -> None:
+def test_idempotence_is_on_with_acks_all_only(node: Server) -> None:
     ottla(node.bootstrap, "topic", "create", "cli-acks")
 
     for options in (("--acks", "1"), ("--acks", "0", "--no-idempotent"), ("--acks", "all", "--idempotent")):
@@ -332,7 +332,7 @@ def test_only_all_replicas_can_be_asked_for_no_duplicates(node: Server) -> None:
     assert ottla(node.bootstrap, "consume", "cli-acks", "-e") == "x\nx\nx\n"
 
 
-def test_what_is_not_there_is_named(node: Server) -> None:
+def test_missing_resources_are_named(node: Server) -> None:
     where = node.bootstrap
     ottla(where, "topic", "create", "cli-named")
 
@@ -346,7 +346,7 @@ def test_what_is_not_there_is_named(node: Server) -> None:
     assert "bad name" in name and "1 to 249 characters" in name
 
 
-def test_a_timestamp_that_is_refused_is_named_with_its_limits(node: Server) -> None:
+def test_a_rejected_timestamp_is_named_with_its_limits(node: Server) -> None:
     ottla(node.bootstrap, "topic", "create", "cli-late")
 
     words = ottla(node.bootstrap, "produce", "cli-late", "--timestamp", "99999999999999", given="x\n", code=1)
@@ -355,7 +355,7 @@ def test_a_timestamp_that_is_refused_is_named_with_its_limits(node: Server) -> N
     assert "message.timestamp.after.max.ms" in words
 
 
-def test_start_needs_nothing(tmp_path: Path) -> None:
+def test_start_needs_no_options(tmp_path: Path) -> None:
     port = str(free_port())
     process = start("", "start", "--port", port, "--data", str(tmp_path / "data"))
     assert process.stdout is not None
@@ -369,13 +369,13 @@ def test_start_needs_nothing(tmp_path: Path) -> None:
     process.communicate()
 
 
-def test_log_dump_says_of_a_file_that_it_is_not_there(tmp_path: Path) -> None:
+def test_log_dump_names_a_missing_file(tmp_path: Path) -> None:
     missing = tmp_path / "nothing"
 
     assert ottla("", "log", "dump", str(missing), code=2) == f"ottla log dump: {missing} does not exist.\n"
 
 
-def test_log_dump_reads_what_was_written(node: Server) -> None:
+def test_log_dump_prints_the_written_records(node: Server) -> None:
     ottla(node.bootstrap, "topic", "create", "cli-dump")
     ottla(node.bootstrap, "produce", "cli-dump", "-z", "zstd", given="hello\n")
     [segment] = node.data.rglob("cli-dump-0/00000000000000000000.log")

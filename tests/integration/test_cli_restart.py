@@ -1,4 +1,4 @@
-"""The command line while its node is killed and comes back."""
+"""The command line while its node is killed and restarted."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ def command(bootstrap: str, *arguments: str) -> "subprocess.Popen[str]":
     )
 
 
-def test_produce_and_consume_go_on_when_their_node_comes_back(tmp_path: Path, start_node: StartNode) -> None:
+def test_produce_and_consume_continue_when_their_node_restarts(tmp_path: Path, start_node: StartNode) -> None:
     server = start_node(tmp_path)
     made = command(server.bootstrap, "topic", "create", "lines")
     assert made.communicate(timeout=TIMEOUT_S)[1] == ""

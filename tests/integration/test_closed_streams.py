@@ -1,4 +1,4 @@
-"""A command whose standard streams are closed, or lead to a full disk; each starts a Python, as by a user."""
+"""Commands whose standard streams are closed or lead to a full disk, each in a new Python, as for a user."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ TIMEOUT_S = 60
 
 
 def shell(redirected: str, *arguments: str) -> "subprocess.Popen[str]":
-    """`ottla` with its streams redirected as a shell does it."""
+    """Start `ottla` with its streams redirected by a shell."""
     return subprocess.Popen(
         ["/bin/sh", "-c", f'exec "$@" {redirected}', "sh", sys.executable, "-m", "ottla", *arguments],
         cwd=ROOT,
@@ -27,14 +27,14 @@ def shell(redirected: str, *arguments: str) -> "subprocess.Popen[str]":
 
 
 def run(redirected: str, *arguments: str) -> tuple[int, str, str]:
-    """The exit code, and what was printed."""
+    """Run a command and return its exit code, its output and its errors."""
     process = shell(redirected, *arguments)
     out, errors = process.communicate("a line\n", timeout=TIMEOUT_S)
     return process.returncode, out, errors
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_a_closed_stream_is_none_of_our_sockets(node: Server, closed: str) -> None:
+def test_no_socket_takes_the_place_of_a_closed_stream(node: Server, closed: str) -> None:
     code, out, errors = run(closed, "topic", "list", "--bootstrap", node.bootstrap)
 
     assert (code, errors) == (0, "")
@@ -46,7 +46,7 @@ def test_produce_without_an_input_sends_nothing(node: Server) -> None:
     assert run("<&-", "produce", *given) == (0, "", "")
 
 
-def test_a_node_without_an_input_stops_when_it_is_told_to(tmp_path: Path) -> None:
+def test_a_node_without_an_input_stops_on_sigterm(tmp_path: Path) -> None:
     listeners = ("listeners=PLAINTEXT://127.0.0.1:0", "ottla.rest.listeners=")
     overrides = [word for setting in listeners for word in ("--override", setting)]
     process = shell("<&-", "start", "--data", str(tmp_path), *overrides)
@@ -65,7 +65,7 @@ def test_a_node_without_an_input_stops_when_it_is_told_to(tmp_path: Path) -> Non
     [["--help"], ["topic", "list"], ["consume", "full-disk", "--until-end"], ["log", "dump", "--records"]],
     ids=" ".join,
 )
-def test_a_full_disk_behind_the_output_is_one_sentence(node: Server, arguments: list[str]) -> None:
+def test_a_full_disk_at_the_output_is_reported_in_one_sentence(node: Server, arguments: list[str]) -> None:
     run("", "produce", "full-disk", "--create-topic", "--bootstrap", node.bootstrap)
     program = "ottla"
     if arguments[0] == "log":
@@ -79,7 +79,7 @@ def test_a_full_disk_behind_the_output_is_one_sentence(node: Server, arguments: 
     assert (code, errors) == (1, f"{program}: The output cannot be written: No space left on device.\n")
 
 
-def test_a_node_whose_log_nobody_reads_serves_on_and_stops(tmp_path: Path) -> None:
+def test_a_node_whose_log_is_not_read_keeps_serving_and_stops(tmp_path: Path) -> None:
     settings = (
         "listeners=PLAINTEXT://127.0.0.1:0",
         "ottla.rest.listeners=",
@@ -104,7 +104,7 @@ def test_a_node_whose_log_nobody_reads_serves_on_and_stops(tmp_path: Path) -> No
 
 
 def audited_change(client: WireClient, number: int) -> None:
-    """A change that is a line of the log."""
+    """Make a change that is a line of the audit log."""
     entry = {
         "resource_type": 2,  # TOPIC
         "resource_name": f"topic-{number}",

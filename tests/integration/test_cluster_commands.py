@@ -1,4 +1,4 @@
-"""`ottla quorum`, `ottla broker` and moves of partitions, against a cluster of four: three of them vote."""
+"""`ottla quorum`, `ottla broker` and reassignments, against four nodes of which three are voters."""
 
 import json
 import time
@@ -15,7 +15,7 @@ TIMEOUT_S = 60
 
 @pytest.fixture(scope="module")
 def four() -> Iterator[Cluster]:
-    """Four nodes for all tests here; each test leaves them as it found them."""
+    """Start four nodes for all tests of this module; each test leaves them unchanged."""
     with Cluster(nodes=4) as cluster:
         yield cluster
 
@@ -110,7 +110,7 @@ def test_brokers_are_listed_with_what_they_hold(four: Cluster) -> None:
     ottla(four, "topic", "delete", "listed")
 
 
-def test_a_broker_that_may_not_leave_is_told_why(four: Cluster) -> None:
+def test_the_reason_why_a_broker_may_not_leave_is_printed(four: Cluster) -> None:
     ottla(four, "topic", "create", "everywhere", "-r", "4")
 
     assert "`ottla quorum remove 0`" in ottla(four, "broker", "decommission", "0", code=1)
@@ -127,7 +127,7 @@ def test_a_broker_leaves_for_good(four: Cluster) -> None:
     ottla(four, "topic", "reassign", "leaving", "-r", "3,0,1")
 
     planned = json.loads(ottla(four, "broker", "decommission", "3", "--dry-run", "--output", "json"))
-    for _ in range(TIMEOUT_S):  # a busy machine may not move them within a second
+    for _ in range(TIMEOUT_S):  # a busy machine may need more than a second for the move
         still_there = ottla(four, "broker", "decommission", "3", "--timeout", "1", code=1)
         if "holds nothing" in still_there:
             break
@@ -152,7 +152,7 @@ def test_a_broker_leaves_for_good(four: Cluster) -> None:
     ottla(four, "topic", "delete", "leaving")
 
 
-def test_lag_is_shown_where_it_is_known(four: Cluster) -> None:
+def test_lag_is_shown_if_it_is_known(four: Cluster) -> None:
     ottla(four, "topic", "create", "alone", "-p", "2", "-r", "1")
     ottla(four, "topic", "reassign", "alone", "-r", "0:3", "-r", "1:0")
     ottla(four, "group", "reset", "billing", "--to-earliest", "--topic", "alone", "--execute")

@@ -1,4 +1,4 @@
-"""A bit that flips on the disk of one replica of three, as its cluster gets rid of it by itself."""
+"""A bit flips on the disk of one of three replicas, and the cluster repairs the damage by itself."""
 
 import json
 import urllib.request
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 def segments_of(data: Path, node_id: int, topic: str) -> dict[str, bytes]:
-    """The segments of a replica by name."""
+    """Return the contents of a replica's segments by file name."""
     directory = data / f"node-{node_id}" / f"{topic}-0"
     return {path.name: path.read_bytes() for path in sorted(directory.glob("*.log"))}
 
@@ -42,7 +42,7 @@ def elect_preferred(cluster: Cluster, topic: str) -> None:
     admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, 0)]).result(60)
 
 
-def test_a_compacted_replica_with_a_flipped_bit_is_filled_again(tmp_path: Path) -> None:
+def test_a_compacted_replica_with_a_flipped_bit_is_copied_again(tmp_path: Path) -> None:
     with Cluster(nodes=3, data=tmp_path, rest=True) as cluster:
         topic = create(cluster, segment_bytes="1048576", cleanup_policy="compact")
         values = [f"{number}-" + "x" * 200_000 for number in range(24)]
@@ -55,20 +55,20 @@ def test_a_compacted_replica_with_a_flipped_bit_is_filled_again(tmp_path: Path) 
         flip(tmp_path / f"node-{leader}" / f"{topic}-0" / f"{0:020d}.log", 5000)
 
         cluster.restart(leader)
-        eventually(lambda: in_sync(cluster, topic) == 3, "it is in sync again")
+        eventually(lambda: in_sync(cluster, topic) == 3, "all replicas are in sync again")
         if cluster.leader_of(topic, 0) != leader:
             elect_preferred(cluster, topic)
 
         eventually(
-            lambda: metric(cluster, leader, "ottla_log_damage_repaired_total") == 1, "the log is filled again"
+            lambda: metric(cluster, leader, "ottla_log_damage_repaired_total") == 1, "the log is copied again"
         )
-        eventually(lambda: in_sync(cluster, topic) == 3, "it is in sync again")
+        eventually(lambda: in_sync(cluster, topic) == 3, "all replicas are in sync again")
         replicas = [b"".join(segments_of(tmp_path, node_id, topic).values()) for node_id in range(3)]
         assert replicas[0] == replicas[1] == replicas[2]
         assert consume(cluster, topic, len(values)) == values
 
 
-def test_a_replica_with_a_flipped_bit_is_made_whole_when_it_leads(tmp_path: Path) -> None:
+def test_a_replica_with_a_flipped_bit_is_repaired_even_if_it_leads(tmp_path: Path) -> None:
     with Cluster(nodes=3, data=tmp_path, rest=True) as cluster:
         topic = create(cluster, segment_bytes="1048576")
         values = [f"{number}-" + "x" * 200_000 for number in range(24)]
@@ -81,7 +81,7 @@ def test_a_replica_with_a_flipped_bit_is_made_whole_when_it_leads(tmp_path: Path
         flip(first, 5000)
 
         cluster.restart(leader)
-        eventually(lambda: in_sync(cluster, topic) == 3, "it is in sync again")
+        eventually(lambda: in_sync(cluster, topic) == 3, "all replicas are in sync again")
         if cluster.leader_of(topic, 0) != leader:
             elect_preferred(cluster, topic)
 
@@ -90,7 +90,7 @@ def test_a_replica_with_a_flipped_bit_is_made_whole_when_it_leads(tmp_path: Path
         )
         assert metric(cluster, leader, "ottla_log_damage_found_total") == 1
         assert metric(cluster, leader, "ottla_log_damage_unrepaired") == 0
-        eventually(lambda: in_sync(cluster, topic) == 3, "it is in sync again")
+        eventually(lambda: in_sync(cluster, topic) == 3, "all replicas are in sync again")
         assert first.read_bytes() == good[first.name]
         replicas = [segments_of(tmp_path, node_id, topic) for node_id in range(3)]
         assert replicas[0] == replicas[1] == replicas[2]

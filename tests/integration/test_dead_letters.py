@@ -24,7 +24,7 @@ MEMBER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 @pytest.fixture
 def member(broker: EmbeddedBroker) -> Iterator[Member]:
-    """A member that has acquired the ten records of a topic."""
+    """Yield a member that has acquired the ten records of a topic."""
     one = Member(broker.bootstrap, "m1", ten_records(broker.bootstrap))
     assert alter(one.wire, GROUPS, GROUP, {"errors.deadletterqueue.topic.name": "dlq.t"}) == 0
     join(one.wire)
@@ -34,7 +34,7 @@ def member(broker: EmbeddedBroker) -> Iterator[Member]:
 
 
 def join(wire: WireClient) -> None:
-    """Have the group be one that is listed, and its state begun."""
+    """Join the group, so that it is listed and its share-partitions have state."""
     beat = partial(wire.call, "share_group_heartbeat", 1, group_id=GROUP, member_id=MEMBER_ID)
 
     def begin() -> Any:
@@ -61,7 +61,7 @@ def create(wire: WireClient, name: str, partitions: int = 1, *, is_for_letters: 
 
 
 def letters(wire: WireClient, name: str = "dlq.t") -> list[Record]:
-    """All records of a topic with one partition."""
+    """Return all records of a topic with one partition."""
     part = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     answer = wire.call(
         "fetch",
@@ -93,7 +93,7 @@ def test_rejected_records_are_in_the_groups_topic(member: Member) -> None:
     assert offsets(found) == [3, 4, 9]
 
 
-def test_a_topic_is_created_where_the_cluster_lets_by_a_setting_that_changes_at_once(member: Member) -> None:
+def test_a_missing_topic_is_created_as_soon_as_a_setting_of_the_cluster_allows_it(member: Member) -> None:
     settings = {"errors.deadletterqueue.auto.create.topics.enable": "true"}
     assert alter(member.wire, BROKER, "", settings) == 0
 
@@ -126,10 +126,10 @@ def test_the_doctor_names_the_topic_that_may_not_have_dead_letters(
     assert "the dead letter topic (dlq.t) is not enabled for them" in told
 
 
-def test_the_doctor_says_so_where_the_cluster_is_at_a_level_without_dead_letters(
+def test_the_doctor_reports_a_cluster_at_a_level_without_dead_letters(
     member: Member, broker: EmbeddedBroker
 ) -> None:
-    """As one is that was upgraded, until its share.version is raised."""
+    """A cluster after an upgrade is at such a level until its share.version is raised."""
     create(member.wire, "dlq.t")
     host, _, port = broker.bootstrap.rpartition(":")
 
@@ -172,10 +172,10 @@ def test_the_last_delivery_is_a_dead_letter_with_its_count(member: Member) -> No
     assert found.value is not None
 
 
-def test_a_node_that_falls_with_a_letter_on_its_way_writes_it_once(
+def test_a_letter_is_written_once_even_if_the_node_stops_meanwhile(
     embedded: Callable[..., EmbeddedBroker],
 ) -> None:
-    """It falls after the batch is in the log and before anybody knows."""
+    """The node fails after the batch is in the log and before the share-partition's state says so."""
     first = embedded()
     member = Member(first.bootstrap, "m1", ten_records(first.bootstrap))
     create(member.wire, "dlq.t")

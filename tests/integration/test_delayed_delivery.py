@@ -20,7 +20,7 @@ TOPIC = 2
 
 @pytest.fixture
 def member(broker: EmbeddedBroker) -> Iterator[Member]:
-    """A member that has acquired the ten records of a topic that delays delivery."""
+    """Yield a member that has acquired the ten records of a topic with delayed delivery."""
     one = Member(broker.bootstrap, "m1", ten_records(broker.bootstrap))
     alter(one.wire, {"ottla.delivery.delay.enable": "true"})
     assert one.acquire() == [(0, 9, 1)]
@@ -35,7 +35,7 @@ def alter(wire: WireClient, settings: dict[str, str]) -> int:
 
 
 def produce(wire: WireClient, *waits: bytes | None, compression: Compression = Compression.NONE) -> Any:
-    """Produce a record for each wait in ms."""
+    """Produce one record per delay, given in ms; None is no delay."""
     headers = [(("ottla.deliver.after.ms", wait),) if wait is not None else () for wait in waits]
     batch = build_batch([(None, b"v", now_ms(), each) for each in headers], compression=compression)
     data = {"index": 0, "records": bytes(batch)}
@@ -46,7 +46,9 @@ def produce(wire: WireClient, *waits: bytes | None, compression: Compression = C
 
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
-def test_records_come_when_they_are_due_and_others_go_on(member: Member, compression: Compression) -> None:
+def test_delayed_records_are_delivered_when_due_and_others_at_once(
+    member: Member, compression: Compression
+) -> None:
     began_ms = now_ms()
     produce(member.wire, b"6000", None, b"3000", None, compression=compression)
 
@@ -58,7 +60,7 @@ def test_records_come_when_they_are_due_and_others_go_on(member: Member, compres
     assert now_ms() - began_ms >= 6000
 
 
-def test_a_fetch_passes_over_what_is_not_due(member: Member) -> None:
+def test_a_fetch_skips_records_that_are_not_due(member: Member) -> None:
     for _ in range(3):
         produce(member.wire, *[b"600000"] * 700)
     produce(member.wire, None)
@@ -66,7 +68,7 @@ def test_a_fetch_passes_over_what_is_not_due(member: Member) -> None:
     assert acquired(member.fetch(max_wait_ms=10_000)) == [(2110, 2110, 1)]
 
 
-def test_a_node_that_starts_again_delays_them_still(
+def test_records_stay_delayed_after_their_state_is_reloaded(
     embedded: Callable[..., EmbeddedBroker], member: Member, broker: EmbeddedBroker
 ) -> None:
     produce(member.wire, b"600000", None, b"1000")
@@ -74,7 +76,7 @@ def test_a_node_that_starts_again_delays_them_still(
     assert member.acknowledge((0, 9, [ACCEPT]), (11, 11, [ACCEPT])) == ErrorCode.NONE
 
     def forget(node: Any) -> None:
-        """Let the node lead the partition anew, with nothing but what was written."""
+        """Drop the share-partitions, so that the node loads their state again from the log."""
         shares = node.services.shares
         for led in list(shares.share_partitions.values()):
             shares._drop(led)
@@ -89,11 +91,11 @@ def test_a_node_that_starts_again_delays_them_still(
             for led in node.services.shares.share_partitions.values()
         ]
     )
-    assert states[0][0][:3] == (10, 10, 5)  # it waits
+    assert states[0][0][:3] == (10, 10, 5)  # WAITING until it is due
     again.wire.close()
 
 
-def test_a_clock_that_is_set_forward_is_followed_while_members_wait(
+def test_waiting_members_follow_a_clock_that_is_set_forward(
     embedded: Callable[..., EmbeddedBroker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ahead_ms = 0
@@ -113,7 +115,7 @@ def test_a_clock_that_is_set_forward_is_followed_while_members_wait(
     one.wire.close()
 
 
-def test_what_cannot_be_delayed_is_refused(member: Member) -> None:
+def test_records_that_cannot_be_delayed_are_rejected(member: Member) -> None:
     too_far = produce(member.wire, None, b"999999999999")
     unclear = produce(member.wire, b"soon")
 
@@ -123,7 +125,7 @@ def test_what_cannot_be_delayed_is_refused(member: Member) -> None:
     assert alter(member.wire, {"ottla.delivery.delay.ms": "999999999999"}) == ErrorCode.INVALID_CONFIG
 
 
-def test_the_topics_delay_holds_for_records_without_headers(member: Member) -> None:
+def test_the_delay_of_the_topic_applies_to_records_without_headers(member: Member) -> None:
     assert alter(member.wire, {"ottla.delivery.delay.ms": "800"}) == ErrorCode.NONE
     began_ms = now_ms()
 

@@ -1,4 +1,4 @@
-"""`scripts/demo` as its user has it, on a part of the flights: its proof, and how it ends when told to."""
+"""`scripts/demo` as a user runs it, on a part of the flights: its proof, and how it stops on a signal."""
 
 import importlib.util
 import os
@@ -30,7 +30,7 @@ pytestmark = [
 
 @pytest.fixture
 def demo(tmp_path: Path) -> Iterator[Demo]:
-    """`demo(options)` starts it on a few flights and in a directory of this test."""
+    """Yield `demo(options)`, which starts the demo on a few flights in the directory of this test."""
     running: list[subprocess.Popen[str]] = []
 
     def start(*options: str) -> "subprocess.Popen[str]":
@@ -55,7 +55,7 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
 
 
 def pids_of_nodes(data: Path) -> list[int]:
-    """The processes that were started with a file of this cluster."""
+    """Return the ids of the processes that were started with a file of this cluster."""
     files = os.fsencode(data / "cluster")
     commands = {path: path / "cmdline" for path in Path("/proc").glob("[0-9]*")}
     return [int(path.name) for path, command in commands.items() if files in content(command)]
@@ -64,13 +64,11 @@ def pids_of_nodes(data: Path) -> list[int]:
 def content(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except OSError:  # it ended meanwhile
+    except OSError:  # the process has ended meanwhile
         return b""
 
 
-def test_all_that_goes_in_comes_out_while_nodes_are_killed_and_pandas_agrees(
-    demo: Demo, tmp_path: Path
-) -> None:
+def test_no_record_is_lost_while_nodes_are_killed_and_pandas_agrees(demo: Demo, tmp_path: Path) -> None:
     sys.path.insert(0, str(ROOT / "scripts"))
     try:
         from demo_pipeline import missing
@@ -97,11 +95,11 @@ def test_all_that_goes_in_comes_out_while_nodes_are_killed_and_pandas_agrees(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_who_stops_the_demo_stops_its_nodes(demo: Demo, tmp_path: Path, number: signal.Signals) -> None:
+def test_stopping_the_demo_stops_its_nodes(demo: Demo, tmp_path: Path, number: signal.Signals) -> None:
     process = demo("--no-spark")
     assert process.stdout is not None
     assert "3 nodes serve at" in process.stdout.readline()
-    assert len(pids_of_nodes(tmp_path / "data")) > 3, "the nodes, and what watches them"
+    assert len(pids_of_nodes(tmp_path / "data")) > 3, "the nodes and their watcher are running"
 
     process.send_signal(number)
     process.communicate(timeout=TIMEOUT_S)
@@ -110,7 +108,7 @@ def test_who_stops_the_demo_stops_its_nodes(demo: Demo, tmp_path: Path, number: 
     eventually(lambda: pids_of_nodes(tmp_path / "data") == [], "no process of the cluster is left")
 
 
-def test_a_directory_in_use_is_refused(demo: Demo, tmp_path: Path) -> None:
+def test_a_directory_in_use_is_rejected(demo: Demo, tmp_path: Path) -> None:
     first = demo("--no-spark")
     assert first.stdout is not None
     assert "3 nodes serve at" in first.stdout.readline()
@@ -118,7 +116,7 @@ def test_a_directory_in_use_is_refused(demo: Demo, tmp_path: Path) -> None:
 
     second, _ = demo("--no-spark").communicate(timeout=TIMEOUT_S)
     (tmp_path / "data" / ".demo").unlink()
-    (tmp_path / "data" / ".demo").touch()  # as if the first demo were gone, and its nodes were not
+    (tmp_path / "data" / ".demo").touch()  # as if the first demo had ended without its nodes
     third, _ = demo("--no-spark").communicate(timeout=TIMEOUT_S)
     first.send_signal(signal.SIGCONT)
     first.send_signal(signal.SIGHUP)

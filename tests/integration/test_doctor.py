@@ -1,4 +1,4 @@
-"""`ottla doctor` before what is really broken: ports, names, disks, nodes that are down or somebody else."""
+"""`ottla doctor` on real faults: ports, names, disks, nodes that are down or are not the expected ones."""
 
 import asyncio
 import json
@@ -72,7 +72,7 @@ def of_node(*overrides: str) -> list[Finding]:
 
 
 def doctor(bootstrap: str, *arguments: str, code: int) -> str:
-    """What the command prints, and that it ends so."""
+    """Run the command, which must end with this code and print no error, and return its output."""
     process = command_line.start(bootstrap, "doctor", *arguments)
     out, err = process.communicate(timeout=command_line.TIMEOUT_S)
     assert (process.returncode, err) == (code, ""), out + err
@@ -85,7 +85,7 @@ def speaks(port: int, *, timeout_s: float = TIMEOUT_S) -> Speaks:
 
 @contextmanager
 def server(answer: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A port at which each connection is answered so."""
+    """Serve a port at which `answer` handles each connection, and yield its number."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -116,7 +116,7 @@ def three() -> Iterator[Cluster]:
         yield cluster
 
 
-def test_a_cluster_that_is_well_has_no_problem(three: Cluster) -> None:
+def test_a_healthy_cluster_has_no_problem(three: Cluster) -> None:
     told = json.loads(doctor(three.bootstrap, "--json", code=0))
     text = doctor(three.bootstrap, code=0)
 
@@ -124,7 +124,7 @@ def test_a_cluster_that_is_well_has_no_problem(three: Cluster) -> None:
     assert text.endswith("nothing is wrong\n")
 
 
-def test_a_node_that_died_is_missed(three: Cluster) -> None:
+def test_a_dead_node_is_reported(three: Cluster) -> None:
     victim = (three.controller_id + 1) % 3
 
     admin = AdminClient({"bootstrap.servers": three.bootstrap, "log_level": 0})
@@ -132,7 +132,7 @@ def test_a_node_that_died_is_missed(three: Cluster) -> None:
     admin.create_topics([lonely])["lonely"].result(TIMEOUT_S)
     three.kill(victim)
     try:
-        for _ in range(20):  # the controller may not have seen it yet
+        for _ in range(20):  # the controller may not have fenced it yet
             text = doctor(three.bootstrap, "--timeout", "10", code=1)
             if "fenced" in text and "no leader" in text:
                 break
@@ -148,11 +148,11 @@ def test_a_node_that_died_is_missed(three: Cluster) -> None:
     assert "1 partition has no leader (lonely-0)" in cause
     assert "2 of 3 voters of the metadata quorum are left, and if one more fails" in cause
     assert text.endswith("\n1 problem\n")
-    assert "loopback" not in text, "a cluster of one machine is meant for it"
+    assert "loopback" not in text, "loopback addresses are right for a cluster on one machine"
     assert (over_rest["is_healthy"], over_rest["findings"]) == (told["is_healthy"], told["findings"])
 
 
-def test_an_address_where_nobody_listens() -> None:
+def test_an_address_without_a_listener() -> None:
     free = free_port()
 
     text = doctor(f"localhost:{free}", code=1)
@@ -164,7 +164,7 @@ def test_a_name_that_does_not_resolve() -> None:
     assert "cannot be resolved" in problems(of_cluster("no-such-host.invalid:9092"))
 
 
-def test_a_node_that_advertises_what_nobody_can_reach(tmp_path: Path) -> None:
+def test_a_node_that_advertises_an_unreachable_address(tmp_path: Path) -> None:
     port = free_port()
     node = start_ottla(tmp_path, f"advertised.listeners=PLAINTEXT://no-such-host.invalid:{port}", "node.id=1")
     try:
@@ -187,14 +187,14 @@ def test_a_node_that_advertises_another_node(three: Cluster, tmp_path: Path) -> 
     assert "These addresses belong to 2 different clusters" in found
 
 
-def test_clients_that_ask_what_is_not_served_are_named(tmp_path: Path) -> None:
+def test_clients_with_unsupported_requests_are_named(tmp_path: Path) -> None:
     node = start_ottla(tmp_path, f"ottla.rest.listeners=http://127.0.0.1:{free_port()}", "node.id=1")
     try:
         well = of_cluster(node.bootstrap)
         with socket.create_connection(("127.0.0.1", node.port), timeout=10) as client:
-            body = struct.pack(">hhih", 1, 0, 1, -1)  # Fetch, version 0, which no client of today asks
+            body = struct.pack(">hhih", 1, 0, 1, -1)  # Fetch, version 0, which current clients do not send
             client.sendall(struct.pack(">i", len(body)) + body)
-            assert client.recv(1) == b"", "it is closed"
+            assert client.recv(1) == b"", "the connection is closed"
         found = problems(of_cluster(node.bootstrap))
     finally:
         node.stop()
@@ -214,9 +214,9 @@ def test_a_log_that_cannot_be_cleaned_is_named(tmp_path: Path) -> None:
         for value in ("first", "second", "third"):
             producer.produce("changes", value, key="k")
             assert producer.flush(TIMEOUT_S) == 0
-            time.sleep(0.01)  # a segment of its own for the next one
+            time.sleep(0.01)  # the next record gets a new segment
         with (tmp_path / "ottla" / "changes-0" / "00000000000000000000.log").open("r+b") as log:
-            log.seek(65)  # behind the header of the first batch: its CRC is another one
+            log.seek(65)  # after the header of the first batch, so its CRC no longer matches
             log.write(b"\xff")
         compact = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
         topic = ConfigResource(ConfigResource.Type.TOPIC, "changes", incremental_configs=[compact])
@@ -230,7 +230,7 @@ def test_a_log_that_cannot_be_cleaned_is_named(tmp_path: Path) -> None:
     assert "Node 1 cannot clean a compacted log, which therefore grows: changes-0 (" in found
 
 
-# ---- what else may listen ------------------------------------------------------------------------
+# ---- other programs at a port --------------------------------------------------------------------
 
 
 def test_a_web_server_is_no_listener() -> None:
@@ -239,12 +239,12 @@ def test_a_web_server_is_no_listener() -> None:
             self.send_error(404)
 
         def log_message(self, *arguments: Any) -> None:
-            """Nothing."""
+            """Print nothing."""
 
     web = HTTPServer(("127.0.0.1", 0), Page)
     thread = threading.Thread(target=web.serve_forever)
     thread.start()
-    found = speaks(web.server_port, timeout_s=4.0)  # so long it is waited for an answer to a frame of Kafka
+    found = speaks(web.server_port, timeout_s=4.0)  # time for an answer to a Kafka request
     web.shutdown()
     thread.join()
     web.server_close()
@@ -252,7 +252,7 @@ def test_a_web_server_is_no_listener() -> None:
     assert found is Speaks.HTTP
 
 
-def test_a_listener_with_tls_is_told(tmp_path: Path) -> None:
+def test_a_listener_with_tls_is_recognized(tmp_path: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(write_certificates(tmp_path, "localhost") / "localhost.pem")
 
@@ -265,7 +265,7 @@ def test_a_listener_with_tls_is_told(tmp_path: Path) -> None:
         assert "requires TLS" in problems(of_cluster(f"127.0.0.1:{port}"))
 
 
-def test_a_rest_api_with_tls_and_logins_is_asked_as_the_listeners_are(tmp_path: Path) -> None:
+def test_a_rest_api_with_tls_and_logins_is_checked_like_the_listeners(tmp_path: Path) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     issued = authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem
@@ -295,7 +295,7 @@ def test_a_rest_api_with_tls_and_logins_is_asked_as_the_listeners_are(tmp_path: 
     assert host_names(shown.certificate) == {"127.0.0.1"}
 
 
-def test_what_speaks_otherwise_or_not_at_all() -> None:
+def test_a_port_with_another_protocol_or_without_an_answer() -> None:
     with server(lambda connection: connection.sendall(b"220 mail ready\r\n")) as port:
         assert speaks(port) is Speaks.OTHER
     with server(lambda connection: None) as port:
@@ -315,7 +315,7 @@ def test_a_machine_on_which_a_node_could_start(tmp_path: Path) -> None:
 
     assert "log directory" not in problems(of_node(*node_of(tmp_path, port)))
     assert "listener" not in problems(of_node(*node_of(tmp_path / "new", port)))
-    assert os.listdir(tmp_path) == [], "nothing was left there"
+    assert os.listdir(tmp_path) == [], "the doctor leaves no file there"
 
 
 def test_a_port_that_another_program_has(tmp_path: Path) -> None:
@@ -345,7 +345,7 @@ def test_a_directory_of_another_cluster_and_node(tmp_path: Path) -> None:
     assert "is locked by" not in stopped
 
 
-def test_what_is_no_directory(tmp_path: Path) -> None:
+def test_a_path_that_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "meta.properties").write_text("version=9\n")
@@ -357,7 +357,7 @@ def test_what_is_no_directory(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 8 MiB, as root alone may mount one."""
+    """Mount a file system of 8 MiB, which only root may do."""
     mount = tmp_path / "small"
     mount.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(mount)]
@@ -408,7 +408,7 @@ def test_users_without_acls_and_acls_without_users_are_noted(tmp_path: Path) -> 
     assert "ACLs name User:gone, and there is no such SCRAM user" in said[1]
 
 
-def test_what_other_machines_reach_without_tls_is_noted_and_warned_of_at_each_start(tmp_path: Path) -> None:
+def test_listeners_without_tls_on_the_network_are_noted_and_warned_of_at_each_start(tmp_path: Path) -> None:
     port, rest = free_port(), free_port()
     exposed = (
         f"listeners=PLAINTEXT://0.0.0.0:{port}",
@@ -432,7 +432,7 @@ def test_what_other_machines_reach_without_tls_is_noted_and_warned_of_at_each_st
     assert server.output().count("WARNING Other machines reach the REST API") == 1
 
 
-def test_a_certificate_that_ends_soon_is_told_from_afar_and_on_the_machine(tmp_path: Path) -> None:
+def test_a_certificate_that_expires_soon_is_reported_remotely_and_locally(tmp_path: Path) -> None:
     ca = trustme.CA()
     ends = datetime.now(UTC) + timedelta(days=9)
     issued = ca.issue_cert("127.0.0.1", "localhost", not_after=ends)
@@ -461,7 +461,7 @@ def test_a_certificate_that_ends_soon_is_told_from_afar_and_on_the_machine(tmp_p
     assert f"The certificate of 127.0.0.1:{encrypted} expires on {ends:%Y-%m-%d}" in problems(afar)
 
 
-def test_the_certificate_of_a_rest_api_is_judged_from_afar_and_on_the_machine(tmp_path: Path) -> None:
+def test_the_certificate_of_a_rest_api_is_checked_remotely_and_locally(tmp_path: Path) -> None:
     ca, rest = trustme.CA(), free_port()
     issued = ca.issue_cert("other.example", not_after=datetime.now(UTC) + timedelta(days=9))
     issued.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "rest.pem"))
@@ -485,7 +485,7 @@ def test_the_certificate_of_a_rest_api_is_judged_from_afar_and_on_the_machine(tm
     assert f"The certificate of 127.0.0.1:{rest} was issued for other.example" in afar
 
 
-def test_a_refused_certificate_and_acls_without_an_authorizer_are_found(
+def test_a_rejected_certificate_and_acls_without_an_authorizer_are_found(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     authority, own = trustme.CA(), tmp_path / "own.pem"

@@ -1,4 +1,4 @@
-"""The tools that replay internal logs, on the files that a node leaves."""
+"""The tools that replay internal logs, on the files that a node leaves behind."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,9 @@ from tests.compat.share_states import write_share_state
 pytestmark = pytest.mark.slow
 
 
-def test_what_a_node_leaves_adds_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_logs_of_a_stopped_node_are_consistent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with Cluster(nodes=1, data=tmp_path) as cluster:
         command_line.ottla(cluster.bootstrap, "topic", "create", "orders", "-p", "2")
         producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "billing-1"})

@@ -1,4 +1,4 @@
-"""A node inside the test process: its life, its data directory, its limits, and what it holds in memory."""
+"""A node inside the test process: its start and end, data directory, limits, and what it holds in memory."""
 
 import asyncio
 import contextlib
@@ -48,7 +48,7 @@ def commit_an_offset(client: WireClient, group_id: str, topic: str) -> None:
     assert eventually(code, lambda found: found == 0) == 0
 
 
-def test_a_second_node_on_the_same_data_is_refused(embedded: Start) -> None:
+def test_a_second_node_on_the_same_data_is_rejected(embedded: Start) -> None:
     embedded()
 
     with pytest.raises(KafkaError) as refused:
@@ -56,7 +56,7 @@ def test_a_second_node_on_the_same_data_is_refused(embedded: Start) -> None:
     assert "in use" in refused.value.detail
 
 
-def test_a_node_of_another_id_is_refused(embedded: Start, tmp_path: Path) -> None:
+def test_a_node_with_another_id_is_rejected(embedded: Start, tmp_path: Path) -> None:
     first = embedded(node_id=1)
     first.call(lambda broker: None)
     other = tmp_path / "other"
@@ -67,8 +67,11 @@ def test_a_node_of_another_id_is_refused(embedded: Start, tmp_path: Path) -> Non
         embedded(node_id=2, log_dirs=str(other))
 
 
-def test_what_metadata_begin_while_a_node_ends_ends_with_it(embedded: Start) -> None:
-    """What is committed is applied to the last, and may be what a follower has to tell its leader of."""
+def test_work_that_metadata_start_while_a_node_stops_ends_with_it(embedded: Start) -> None:
+    """Committed metadata are applied until the node has ended, and can start work.
+
+    For example, a follower then has something to report to its leader.
+    """
     node = embedded()
     steps = []
 
@@ -94,7 +97,7 @@ def test_what_metadata_begin_while_a_node_ends_ends_with_it(embedded: Start) -> 
     assert steps == ["begun", "ended"]
 
 
-def test_what_is_begun_when_a_part_has_failed_ends_with_the_node(embedded: Start) -> None:
+def test_work_that_starts_after_a_failure_ends_with_the_node(embedded: Start) -> None:
     node = embedded()
     begun: list[asyncio.Task[None]] = []
 
@@ -114,14 +117,14 @@ def test_what_is_begun_when_a_part_has_failed_ends_with_the_node(embedded: Start
 
 
 class RefusingGroup:
-    """As a task group is on Python 3.13 when a part has failed: it closes what it refuses."""
+    """A task group as on Python 3.13 after a task has failed: it rejects new tasks and closes them."""
 
     def create_task(self, work: Coroutine[Any, Any, Any]) -> None:
         work.close()
         raise RuntimeError(f"{self!r} is shutting down")
 
 
-def test_what_a_task_group_refuses_and_closes_ends_as_if_it_had_begun(embedded: Start) -> None:
+def test_work_that_a_task_group_rejects_ends_as_if_it_had_started(embedded: Start) -> None:
     node = embedded()
 
     def begin_while_refused(broker: Broker) -> "asyncio.Task[None]":
@@ -138,10 +141,10 @@ def test_what_a_task_group_refuses_and_closes_ends_as_if_it_had_begun(embedded: 
     assert refused.cancelled()
 
 
-def test_coordinators_that_have_something_to_begin_when_a_part_has_failed_do_not_mind(
+def test_coordinators_can_start_work_after_a_failure(
     embedded: Start,
 ) -> None:
-    """Shards are to be read, or ids to be given, as metadata or clients have it."""
+    """Until the node has ended, metadata can order shards to load, and clients can need producer ids."""
     node = embedded()
     with contextlib.closing(WireClient(node.bootstrap)) as client:
         create(client, "t")
@@ -191,7 +194,7 @@ def test_a_metadata_log_that_cannot_be_written_ends_the_node_with_a_sentence(emb
 
 
 @pytest.mark.parametrize("lost", ["files", "directory"])
-def test_partitions_without_metadata_are_not_set_apart_one_by_one(
+def test_a_node_with_partitions_but_without_metadata_does_not_start(
     embedded: Start, tmp_path: Path, lost: str
 ) -> None:
     node = embedded()
@@ -211,7 +214,7 @@ def test_partitions_without_metadata_are_not_set_apart_one_by_one(
     assert (tmp_path / "embedded" / "kept-0").exists()
 
 
-def test_a_taken_port_is_refused_before_anything_is_written(embedded: Start, tmp_path: Path) -> None:
+def test_a_taken_port_is_reported_before_anything_is_written(embedded: Start, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"
 
@@ -235,7 +238,7 @@ def test_fifty_connections_that_announce_much_cost_little(broker: EmbeddedBroker
         assert broker.call(lambda node: node.base.receive_memory.used_bytes) <= 50 * 8192
 
 
-def test_connections_are_counted_and_refused_beyond_the_limit(embedded: Start) -> None:
+def test_connections_are_counted_and_rejected_beyond_the_limit(embedded: Start) -> None:
     node = embedded(max_connections_per_ip=2)
 
     with WireClient(node.bootstrap) as first, WireClient(node.bootstrap) as second:
@@ -246,13 +249,13 @@ def test_connections_are_counted_and_refused_beyond_the_limit(embedded: Start) -
             one_more.call("metadata", 4)
 
     deadline = time.monotonic() + 60
-    while not _serves(node):  # it may not have seen yet that the others have gone
+    while not _serves(node):  # the node may not have noticed yet that the others have disconnected
         assert time.monotonic() < deadline
 
 
 @contextmanager
 def _reserve_in_use(node: EmbeddedBroker) -> Iterator[None]:
-    """Hold all connections that are let in from this machine beyond the limits; each of them is served."""
+    """Open all connections that the node accepts from this machine beyond the limits, and use each."""
     with ExitStack() as held:
         for _ in range(MAX_LOCAL):
             administrator = held.enter_context(WireClient(node.bootstrap))
@@ -312,7 +315,7 @@ def test_a_waiting_fetch_is_woken_by_an_append(broker: EmbeddedBroker) -> None:
         assert time.monotonic() - began < 40
 
 
-def test_a_consumer_is_told_before_the_producer(
+def test_a_waiting_consumer_is_answered_before_the_producer(
     broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with WireClient(broker.bootstrap) as reader, WireClient(broker.bootstrap) as writer:
@@ -342,7 +345,7 @@ def test_a_consumer_is_told_before_the_producer(
         assert ports == [one.socket.getsockname()[1] for one in (reader, writer)]
 
 
-def test_a_client_that_goes_while_it_waits_leaves_nothing(broker: EmbeddedBroker) -> None:
+def test_a_client_that_disconnects_while_it_waits_leaves_nothing_behind(broker: EmbeddedBroker) -> None:
     with WireClient(broker.bootstrap) as writer:
         create(writer, "left")
         with WireClient(broker.bootstrap) as reader:
@@ -366,7 +369,7 @@ def _eventually(broker: EmbeddedBroker, is_so: Callable[[int], bool], topic: str
     return False
 
 
-def test_what_was_acknowledged_is_there_after_a_restart(embedded: Start, tmp_path: Path) -> None:
+def test_acknowledged_records_survive_a_restart(embedded: Start, tmp_path: Path) -> None:
     data = str(tmp_path / "kept")
     node = embedded(log_dirs=data)
     with WireClient(node.bootstrap) as client:
@@ -415,7 +418,7 @@ def _place_of(client: WireClient, topic: str) -> list[str]:
     return [one.log_dir for one in answer.results if one.topics]
 
 
-def test_a_part_that_fails_is_logged_and_ends_the_node_in_order(
+def test_a_failed_task_is_logged_and_stops_the_node_gracefully(
     embedded: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     data = tmp_path / "failed"
@@ -433,7 +436,7 @@ def test_a_part_that_fails_is_logged_and_ends_the_node_in_order(
     assert "this part has failed" in str(ended.value.exceptions)
     [line] = [one.getMessage() for one in caplog.records if "a part of it failed" in one.getMessage()]
     assert "fail" in line and line.endswith(": this part has failed")
-    assert (data / ".kafka_cleanshutdown").exists(), "the logs are closed all the same"
+    assert (data / ".kafka_cleanshutdown").exists(), "the logs are closed nevertheless"
 
 
 def test_partitions_of_a_failed_log_directory_have_no_leader_in_the_metadata(
@@ -470,7 +473,7 @@ def test_partitions_of_a_failed_log_directory_have_no_leader_in_the_metadata(
 
 
 def _offline(topic: Any) -> set[int]:
-    """The partitions of a topic that have an offline replica."""
+    """Return the partitions of a topic that have an offline replica."""
     return {one.partition_index for one in topic.partitions if list(one.offline_replicas)}
 
 

@@ -1,4 +1,4 @@
-"""`ottla.testing.Cluster` as its user has it: ready at once, hurt by methods, and gone without a trace."""
+"""`ottla.testing.Cluster` as a user has it: ready at once, faults by methods, and nothing left behind."""
 
 import asyncio
 import os
@@ -21,32 +21,32 @@ from tests.integration.cluster.conftest import eventually
 
 pytestmark = pytest.mark.slow
 TIMEOUT_S = 60
-STOPS = 5  # tries of what a busy machine may hold up
+STOPS = 5  # attempts, since a busy machine may delay one
 PARTITION_EOF = ClientError._PARTITION_EOF
 QUIET = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200}
 
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[Cluster]:
-    """Three nodes for all tests that leave them as they were."""
+    """Start three nodes for all tests that leave them unchanged."""
     with Cluster(nodes=3) as cluster:
         yield cluster
 
 
 def create(cluster: Cluster, *, replicas: int = 3, **configs: str) -> str:
-    """A new topic of one partition."""
+    """Create a topic of one partition and return its name."""
     name = f"topic-{uuid4().hex[:8]}"
     config = {key.replace("_", "."): value for key, value in configs.items()}
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **QUIET})
     admin.create_topics([NewTopic(name, 1, replicas, config=config)])[name].result(TIMEOUT_S)
-    eventually(lambda: cluster.leader_of(name, 0) >= 0, "it has a leader")
+    eventually(lambda: cluster.leader_of(name, 0) >= 0, "the topic has a leader")
     return name
 
 
 def produce(
     cluster: Cluster, topic: str, *values: str, timeout_s: float = TIMEOUT_S, bootstrap: str = ""
 ) -> None:
-    """Each acknowledged by all replicas in sync; KafkaException otherwise."""
+    """Produce values, each acknowledged by all replicas in sync; raise a KafkaException for a failure."""
     failures: list[KafkaException] = []
     producer = Producer(
         {
@@ -69,7 +69,7 @@ def produce(
 
 
 def consume(cluster: Cluster, topic: str, at_least: int) -> list[str]:
-    """All that the topic has, when it has so much."""
+    """Return all values of the topic once it has at least this many."""
     settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "none", "enable.partition.eof": True}
     consumer = Consumer({**settings, **QUIET})
     consumer.assign([TopicPartition(topic, 0, 0)])
@@ -94,7 +94,7 @@ def moved(cluster: Cluster, topic: str, old_leader: int) -> Callable[[], bool]:
     return lambda: cluster.leader_of(topic, 0) not in (-1, old_leader)
 
 
-# ---- life ----------------------------------------------------------------------------------------
+# ---- start and end -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("nodes", "replicas"), [(1, 1), (4, 4)])
@@ -105,10 +105,13 @@ def test_a_cluster_of_any_size_serves(nodes: int, replicas: int) -> None:
 
         assert consume(cluster, topic, 2) == ["a", "b"]
         assert cluster.node_ids == list(range(nodes))
-        eventually(lambda: 0 <= cluster.controller_id < 3, "one of the voters leads; the fourth is none")
+        eventually(
+            lambda: 0 <= cluster.controller_id < 3,
+            "the controller is one of the three voters, not the fourth node",
+        )
 
 
-def test_nobody_waits_two_seconds_for_a_quorum_that_is_gone() -> None:
+def test_stopping_a_cluster_does_not_wait_two_seconds_for_its_quorum() -> None:
     stopped_s = []
     while len(stopped_s) < STOPS and min(stopped_s, default=2.0) >= 1.9:
         cluster = Cluster(nodes=3).start()
@@ -119,7 +122,7 @@ def test_nobody_waits_two_seconds_for_a_quorum_that_is_gone() -> None:
     assert min(stopped_s) < 1.9
 
 
-# In a process of its own: threads and directories of other clusters come and go.
+# Runs in a separate process, since other clusters in this one start and end threads and directories.
 LEAVES_NOTHING = """
 import pathlib, socket, sys, tempfile, threading
 
@@ -165,14 +168,14 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_directory_of_ones_own_keeps_what_was_written(tmp_path: Path) -> None:
+def test_a_given_directory_keeps_the_records(tmp_path: Path) -> None:
     with Cluster(nodes=3, data=tmp_path, overrides={"num.partitions": "5"}) as cluster:
         topic = create(cluster)
         produce(cluster, topic, "kept")
         cluster_id = cluster.cluster_id
 
     with Cluster(nodes=3, data=tmp_path) as again:
-        eventually(lambda: again.leader_of(topic, 0) >= 0, "it is there again")
+        eventually(lambda: again.leader_of(topic, 0) >= 0, "the topic has a leader again")
         assert consume(again, topic, 1) == ["kept"]
         assert again.cluster_id == cluster_id
     assert (tmp_path / "node-2" / "meta.properties").exists()
@@ -180,7 +183,7 @@ def test_a_directory_of_ones_own_keeps_what_was_written(tmp_path: Path) -> None:
         Cluster(nodes=4, data=tmp_path)
 
 
-def test_a_loop_of_the_user_goes_on_while_a_cluster_starts() -> None:
+def test_an_event_loop_of_the_user_keeps_running_while_a_cluster_starts() -> None:
     async def scene() -> int:
         turns = 0
 
@@ -199,14 +202,14 @@ def test_a_loop_of_the_user_goes_on_while_a_cluster_starts() -> None:
     assert asyncio.run(scene()) > 1
 
 
-def test_a_cluster_has_nodes() -> None:
+def test_a_cluster_needs_at_least_one_node() -> None:
     with pytest.raises(ValueError, match="at least one node"):
         Cluster(nodes=0)
 
 
 @pytest.mark.parametrize("after_s", [0, 0.02, 0.5])
 @pytest.mark.parametrize("end", [Cluster.kill, Cluster.shut_down])
-def test_a_node_that_waits_for_others_can_be_ended(
+def test_a_node_that_waits_for_others_can_be_stopped(
     three: Cluster, end: Callable[[Cluster, int], None], after_s: float
 ) -> None:
     told: list[str] = []
@@ -220,7 +223,7 @@ def test_a_node_that_waits_for_others_can_be_ended(
     _at_once(three.kill, three.node_ids)
     starting = threading.Thread(target=start_alone)
     starting.start()
-    eventually(lambda: any(one.name == "ottla-node-0" for one in threading.enumerate()), "it starts")
+    eventually(lambda: any(one.name == "ottla-node-0" for one in threading.enumerate()), "the node starts")
     time.sleep(after_s)
     end(three, 0)
     starting.join()
@@ -237,10 +240,10 @@ def _at_once(action: Callable[[int], None], node_ids: Iterable[int]) -> None:
         one.join()
 
 
-# ---- what can happen to a node -------------------------------------------------------------------
+# ---- faults of a node ----------------------------------------------------------------------------
 
 
-def test_a_killed_leader_is_replaced_and_comes_back_with_its_files(three: Cluster) -> None:
+def test_a_killed_leader_is_replaced_and_restarts_with_its_files(three: Cluster) -> None:
     topic = create(three, min_insync_replicas="2")
     produce(three, topic, "before")
     leader = three.leader_of(topic, 0)
@@ -250,7 +253,7 @@ def test_a_killed_leader_is_replaced_and_comes_back_with_its_files(three: Cluste
     produce(three, topic, "meanwhile")
     three.restart(leader)
 
-    eventually(lambda: in_sync(three, topic) == 3, "all are in sync")
+    eventually(lambda: in_sync(three, topic) == 3, "all replicas are in sync")
     assert consume(three, topic, 2) == ["before", "meanwhile"]
 
 
@@ -262,10 +265,10 @@ def test_the_controller_can_be_killed_too(three: Cluster) -> None:
     topic = create(three, replicas=2)
     three.restart(killed)
 
-    eventually(lambda: three.leader_of(topic, 0) >= 0, "it has a leader")
+    eventually(lambda: three.leader_of(topic, 0) >= 0, "the topic has a leader")
 
 
-def test_a_node_that_is_shut_down_has_handed_over(three: Cluster) -> None:
+def test_a_node_that_is_shut_down_hands_over_its_partitions(three: Cluster) -> None:
     topic = create(three)
     leader = three.leader_of(topic, 0)
 
@@ -273,11 +276,11 @@ def test_a_node_that_is_shut_down_has_handed_over(three: Cluster) -> None:
     eventually(moved(three, topic, leader), "another node leads")
 
     three.restart(leader)
-    eventually(lambda: in_sync(three, topic) == 3, "all are in sync")
+    eventually(lambda: in_sync(three, topic) == 3, "all replicas are in sync")
 
 
-def test_a_node_that_hangs_is_replaced_and_goes_on_when_it_may() -> None:
-    # What waits for a heartbeat that does not come is the session; a test need not wait so long.
+def test_a_hanging_leader_is_replaced_and_continues_when_resumed() -> None:
+    # A node that hangs is fenced when its session expires; a short session keeps the test short.
     overrides = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "200"}
     with Cluster(nodes=3, overrides=overrides) as cluster:
         topic = create(cluster, min_insync_replicas="2")
@@ -290,11 +293,11 @@ def test_a_node_that_hangs_is_replaced_and_goes_on_when_it_may() -> None:
         produce(cluster, topic, "meanwhile")
         cluster.resume(leader)
 
-        eventually(lambda: in_sync(cluster, topic) == 3, "all are in sync")
+        eventually(lambda: in_sync(cluster, topic) == 3, "all replicas are in sync")
         assert consume(cluster, topic, 2) == ["before", "meanwhile"]
 
 
-def test_a_cut_off_leader_acknowledges_nothing_and_takes_over_what_the_others_have() -> None:
+def test_an_isolated_leader_acknowledges_nothing_and_gets_the_records_of_the_others() -> None:
     overrides = {"broker.session.timeout.ms": "1500", "broker.heartbeat.interval.ms": "200"}
     with Cluster(nodes=3, overrides=overrides) as cluster:
         topic = create(cluster, min_insync_replicas="2")
@@ -303,12 +306,12 @@ def test_a_cut_off_leader_acknowledges_nothing_and_takes_over_what_the_others_ha
 
         cluster.isolate(leader)
         eventually(moved(cluster, topic, leader), "another node leads")
-        # Asked for metadata, the one that is cut off still names itself: ask the others.
+        # The metadata of the isolated node still name it as leader, so do not bootstrap from it.
         majority = [one for index, one in enumerate(cluster.bootstrap.split(",")) if index != leader]
         produce(cluster, topic, "meanwhile", bootstrap=",".join(majority))
         cluster.heal()
 
-        eventually(lambda: in_sync(cluster, topic) == 3, "all are in sync")
+        eventually(lambda: in_sync(cluster, topic) == 3, "all replicas are in sync")
         assert consume(cluster, topic, 2) == ["before", "meanwhile"]
 
 
@@ -326,7 +329,7 @@ def test_without_a_majority_nothing_is_acknowledged_until_the_network_heals() ->
         assert consume(cluster, topic, 1)[-1] == "taken"
 
 
-def test_a_cluster_without_living_nodes_knows_no_leader() -> None:
+def test_a_cluster_without_running_nodes_has_no_leader() -> None:
     with Cluster(nodes=1) as cluster:
         topic = create(cluster, replicas=1)
         cluster.kill(0)
@@ -334,11 +337,11 @@ def test_a_cluster_without_living_nodes_knows_no_leader() -> None:
         assert cluster.controller_id == -1 and cluster.leader_of(topic, 0) == -1
         cluster.kill(0)
         cluster.restart(0)
-        eventually(lambda: cluster.leader_of(topic, 0) == 0, "it leads again")
+        eventually(lambda: cluster.leader_of(topic, 0) == 0, "the node leads again")
         assert cluster.leader_of(topic, 1) == cluster.leader_of("nothing", 0) == -1
 
 
-def test_a_topic_that_a_client_makes_by_writing_outlives_the_loss_of_a_node() -> None:
+def test_an_automatically_created_topic_survives_the_loss_of_a_node() -> None:
     with Cluster(nodes=3) as cluster:
         produce(cluster, "orders", "before")
         leader = cluster.leader_of("orders", 0)

@@ -1,4 +1,4 @@
-"""`Cluster(secure=True)` as its user has it: clients of several libraries, users and rights, broken nodes."""
+"""`Cluster(secure=True)` as a user has it: clients of several libraries, users and rights, failed nodes."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ from ottla.node.secure_setup.secure_directory import issue_more
 from ottla.node.security.cluster_key import cluster_key
 from tests.integration.cluster.conftest import eventually
 
-with warnings.catch_warnings():  # it reads its schemas in a way that Python 3.11 deprecates
+with warnings.catch_warnings():  # kafka-python reads its schemas in a way that Python 3.11 deprecates
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaConsumer, KafkaProducer
 
@@ -47,7 +47,7 @@ QUIET = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms":
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[Cluster]:
-    """Three nodes for all tests that leave them as they were."""
+    """Start three nodes for all tests that leave them unchanged."""
     with Cluster(nodes=3, secure=True, rest=True) as cluster:
         yield cluster
 
@@ -55,12 +55,12 @@ def three() -> Iterator[Cluster]:
 def create(cluster: Cluster, topic: str) -> str:
     admin = AdminClient({**cluster.client_config(), **QUIET})
     admin.create_topics([NewTopic(topic, 1, min(3, len(cluster.node_ids)))])[topic].result(TIMEOUT_S)
-    eventually(lambda: cluster.leader_of(topic, 0) >= 0, "it has a leader")
+    eventually(lambda: cluster.leader_of(topic, 0) >= 0, "the topic has a leader")
     return topic
 
 
 def produce(config: dict[str, Any], topic: str, value: str, timeout_s: float = TIMEOUT_S) -> str | None:
-    """Return the name of the error, None if it was acknowledged."""
+    """Produce a value and return the name of the error, None if it was acknowledged."""
     outcomes: list[KafkaError | None] = []
     producer = Producer({**config, **QUIET, "message.timeout.ms": int(timeout_s * 1000)})
     producer.produce(topic, value, on_delivery=lambda error, _: outcomes.append(error))
@@ -120,7 +120,7 @@ def test_aiokafka_writes_and_reads(three: Cluster) -> None:
 
 
 def shared(config: dict[str, Any], topic: str, group: str, seconds: float) -> tuple[list[str], set[str]]:
-    """Read as a member of a share group until there is a record; return what came, and names of errors."""
+    """Poll as a member of a share group until there is a record; return the values and names of errors."""
     told: set[str] = set()
     values: list[str] = []
     consumer = ShareConsumer({**config, **QUIET, "group.id": group})
@@ -140,8 +140,8 @@ def shared(config: dict[str, Any], topic: str, group: str, seconds: float) -> tu
     return values, told
 
 
-def test_a_worker_of_a_share_group_needs_the_rights_that_the_page_names_and_no_more(three: Cluster) -> None:
-    """docs/acls.md: READ on the topic and on the group."""
+def test_a_share_consumer_needs_exactly_the_documented_rights(three: Cluster) -> None:
+    """docs/acls.md names them: READ on the topic and on the group."""
     topic, group = create(three, "shared-orders"), "shared-workers"
     three.add_user("sam")
     config = three.client_config(user="sam")
@@ -165,21 +165,21 @@ def test_a_worker_of_a_share_group_needs_the_rights_that_the_page_names_and_no_m
     assert shared(config, other, group, 4)[0] == []
 
 
-def test_a_user_may_what_was_allowed_and_nothing_else(three: Cluster) -> None:
+def test_a_user_can_do_what_is_allowed_and_nothing_else(three: Cluster) -> None:
     mine, other = create(three, "anna-orders"), create(three, "bert-orders")
     password = three.add_user("anna")
     config = three.client_config(user="anna")
 
     before = produce(config, mine, "1", 3)
     three.allow("anna", "write", "describe", topic="anna-", prefixed=True)
-    eventually(lambda: produce(config, mine, "2", 3) is None, "she may write")
+    eventually(lambda: produce(config, mine, "2", 3) is None, "the user may write")
 
     assert before == "TOPIC_AUTHORIZATION_FAILED"
     assert produce(config, other, "3", 3) == "TOPIC_AUTHORIZATION_FAILED"
     assert config["sasl.password"] == password != three.client_config()["sasl.password"]
 
 
-def test_a_group_gets_the_operations_that_there_are_for_groups(three: Cluster) -> None:
+def test_only_operations_that_exist_for_groups_are_allowed_on_a_group(three: Cluster) -> None:
     topic = create(three, "shared")
     produce(three.client_config(), topic, "hello")
     three.add_user("carl", "a password of his own")
@@ -195,7 +195,7 @@ def test_a_group_gets_the_operations_that_there_are_for_groups(three: Cluster) -
     assert message is not None and message.error() is None and message.value() == b"hello"
 
 
-def test_strangers_and_wrong_passwords_are_kept_out(three: Cluster) -> None:
+def test_strangers_and_wrong_passwords_are_rejected(three: Cluster) -> None:
     wrong = {**three.client_config(), **QUIET, "sasl.password": "guessed"}
     errors: list[KafkaError] = []
     admin = AdminClient({**wrong, "error_cb": errors.append})
@@ -220,7 +220,7 @@ def test_the_rest_api_has_tls_and_asks_for_a_login(three: Cluster) -> None:
     refused.value.close()
 
 
-def test_what_is_asked_wrongly_is_said(three: Cluster) -> None:
+def test_wrong_arguments_are_reported(three: Cluster) -> None:
     for ask in (
         lambda: three.client_config(user="nobody"),
         lambda: three.allow("anna", "FLY", topic="t"),
@@ -248,25 +248,25 @@ def test_it_starts_within_seconds_and_leaves_no_thread_and_no_file() -> None:
     with cluster:
         took_s = time.monotonic() - began
 
-    assert took_s < 20, "a busy machine; else two seconds"
+    assert took_s < 20, "two seconds, and more on a busy machine"
     assert not authority.exists() and not authority.parent.parent.exists()
-    # The cluster of the other tests, which runs on, may have taken another thread for its files meanwhile.
+    # The cluster of the other tests still runs, and may have started another thread for its files meanwhile.
     left = {thread.name for thread in threading.enumerate() if thread not in before}
     assert all(name.startswith("uvloop_") for name in left), left
 
 
 @pytest.mark.parametrize("hurt", ["kill", "isolate", "pause", "restart"])
-def test_nodes_can_be_broken(hurt: str) -> None:
+def test_clients_survive_faults_of_a_node(hurt: str) -> None:
     with Cluster(nodes=3, secure=True) as cluster:
         topic = create(cluster, "hurt")
         victim = cluster.leader_of(topic, 0)
         harm: Callable[[int], None] = getattr(cluster, hurt)
 
         harm(victim)
-        # A node that is cut off still tells clients that it leads.
+        # An isolated node still tells clients that it is the leader.
         others = [one for index, one in enumerate(cluster.bootstrap.split(",")) if index != victim]
         config = {**cluster.client_config(), "bootstrap.servers": ",".join(others)}
-        eventually(lambda: hurt == "restart" or cluster.leader_of(topic, 0) != victim, "another leads")
+        eventually(lambda: hurt == "restart" or cluster.leader_of(topic, 0) != victim, "another node leads")
         outcome = produce(config, topic, "after")
 
         assert outcome is None
@@ -274,7 +274,7 @@ def test_nodes_can_be_broken(hurt: str) -> None:
         cluster.resume(victim)
 
 
-def test_a_cluster_is_the_same_one_when_it_comes_again(tmp_path: Path) -> None:
+def test_a_restarted_cluster_has_the_same_logins_and_topics(tmp_path: Path) -> None:
     with Cluster(nodes=1, secure=True, data=tmp_path) as cluster:
         create(cluster, "kept")
         config = cluster.client_config()
@@ -304,7 +304,7 @@ def test_an_open_cluster_has_no_users() -> None:
     ],
     ids=["client named like the host", "another node", "that node"],
 )
-def test_who_knows_the_secret_is_a_node_by_the_id_in_its_certificate_alone(
+def test_a_peer_that_knows_the_secret_is_only_the_node_in_its_certificate(
     three: Cluster, tmp_path: Path, name: str, claims: int, refusal: str | None
 ) -> None:
     broker = three._nodes[0].broker

@@ -1,4 +1,4 @@
-"""Records sent from files over real sockets: in pieces, in order, and given up where they cannot be whole."""
+"""Records sent from files over real sockets: in pieces, in order, and abandoned if they are incomplete."""
 
 import asyncio
 import functools
@@ -65,10 +65,10 @@ class Line:
 
 
 def on_a_loop(story: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Run a test on the event loop that a node uses."""
+    """Run a test on the same kind of event loop as a node."""
 
     async def until_something_fails(**fixtures: Any) -> None:
-        """Run it to its end, or until a callback of the loop fails, which would leave it waiting."""
+        """Run the test until it ends or a callback of the loop fails, after which it would wait for ever."""
         main, failures = asyncio.current_task(), list[BaseException]()
 
         def fail(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -120,7 +120,7 @@ def records(tmp_path: Path) -> FileRecords:
 
 
 @on_a_loop
-async def test_what_fits_the_socket_is_sent_at_once(records: FileRecords) -> None:
+async def test_records_that_fit_the_socket_are_sent_at_once(records: FileRecords) -> None:
     async with open_line() as line:
         part = FileRecords(records.file, 6, 1000)
 
@@ -131,7 +131,7 @@ async def test_what_fits_the_socket_is_sent_at_once(records: FileRecords) -> Non
 
 
 @on_a_loop
-async def test_others_get_their_turn_between_records_not_before_a_tail(
+async def test_others_get_a_turn_between_records_but_not_before_a_tail(
     records: FileRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ottla.node.net.file_sender.MAX_BYTES_PER_TURN", 1000)
@@ -148,7 +148,7 @@ async def test_others_get_their_turn_between_records_not_before_a_tail(
 
 
 @on_a_loop
-async def test_more_than_the_socket_takes_follows_as_the_peer_reads(records: FileRecords) -> None:
+async def test_bytes_that_do_not_fit_the_socket_follow_as_the_peer_reads(records: FileRecords) -> None:
     async with open_line() as line:
         large = os.urandom(200_000)
 
@@ -176,7 +176,7 @@ async def test_a_peer_that_closes_half_way_ends_the_answer(records: FileRecords)
 
 
 @on_a_loop
-async def test_an_answer_that_cannot_be_put_together_leaves_nothing_for_the_next_peer(
+async def test_a_response_that_cannot_be_assembled_leaves_nothing_for_the_next_peer(
     records: FileRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> int:
@@ -207,7 +207,7 @@ async def test_a_file_that_is_cut_half_way_ends_the_answer(records: FileRecords)
 
 
 @on_a_loop
-async def test_what_is_no_longer_cached_is_read_in_a_thread() -> None:
+async def test_records_outside_the_page_cache_are_read_in_a_thread() -> None:
     async with open_line() as line:
         disk = MemoryDisk()
         disk.is_sendable = True
@@ -223,7 +223,7 @@ async def test_what_is_no_longer_cached_is_read_in_a_thread() -> None:
 
 
 @on_a_loop
-async def test_what_left_the_cache_before_the_first_byte_is_read_in_a_thread() -> None:
+async def test_records_evicted_before_the_first_byte_are_read_in_a_thread() -> None:
     async with open_line() as line:
         disk = MemoryDisk()
         disk.make_directory(Path("/data"))
@@ -256,7 +256,7 @@ async def test_a_disk_that_fails_half_way_ends_the_answer() -> None:
 
 
 class OneConnection:
-    """A listener reduced to a connection that answers each frame as the test says."""
+    """A listener reduced to one connection, which answers each frame as the test says."""
 
     def __init__(self, answer: Callable[[bytes], Answer], tasks: asyncio.TaskGroup) -> None:
         self.loop = asyncio.get_running_loop()
@@ -302,7 +302,7 @@ def frame(body: bytes) -> bytes:
 async def test_pipelined_answers_keep_their_order(records: FileRecords, closes: bool) -> None:
     def answer(body: bytes) -> Answer:
         if closes and body == b"3":
-            server.connection.close()  # as a node does that stops: what was answered is still sent
+            server.connection.close()  # as a node that stops: earlier responses are still sent
         return [body, records] if body in b"13" else [body]
 
     async with asyncio.TaskGroup() as tasks:

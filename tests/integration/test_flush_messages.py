@@ -1,4 +1,4 @@
-"""With `flush.messages` a slow disk holds up those who are acknowledged, and nobody else."""
+"""With `flush.messages`, a slow disk delays only the producers that wait for an acknowledgement."""
 
 import threading
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ TIMEOUT_S = 60
 
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Flushes end once it is set."""
+    """Yield an event: flushes block until it is set."""
     ready, run = threading.Event(), FlushTarget.run
 
     def slowly(target: FlushTarget) -> None:

@@ -1,4 +1,4 @@
-"""`ottla group` as a process, against a node; tests/compat/clients/test_ottla.py asks Apache Kafka."""
+"""`ottla group` as a process, against a node; tests/compat/clients/test_ottla.py runs it on Apache Kafka."""
 
 import json
 import signal
@@ -20,7 +20,7 @@ TEN_EACH = "".join(f'{{"value":"v{number}","partition":{number % 2}}}\n' for num
 
 @pytest.fixture
 def topic(node: Server) -> str:
-    """A topic of two partitions with ten records each."""
+    """Create a topic of two partitions with ten records each."""
     name = f"of-groups-{uuid4().hex[:8]}"
     ottla(node.bootstrap, "topic", "create", name, "-p", "2")
     ottla(node.bootstrap, "produce", name, "--input", "json", given=TEN_EACH)
@@ -37,7 +37,7 @@ def told(node: Server, *arguments: str) -> Any:
 
 
 def join(node: Server, group: str, topic: str) -> "subprocess.Popen[str]":
-    """A member that reads on; the group is stable when this returns."""
+    """Start a member that keeps reading; return when the group is stable."""
     member = start(node.bootstrap, "consume", topic, "--group", group)
     deadline = time.monotonic() + TIMEOUT_S
     while [one["state"] for one in told(node, "list") if one["group"] == group] != ["Stable"]:
@@ -46,7 +46,7 @@ def join(node: Server, group: str, topic: str) -> "subprocess.Popen[str]":
 
 
 def leave(member: "subprocess.Popen[str]") -> None:
-    """It commits what it has read, and leaves."""
+    """Stop a member, which commits its position and leaves the group."""
     member.send_signal(signal.SIGTERM)
     member.communicate(timeout=TIMEOUT_S)
     assert member.returncode == 143
@@ -60,7 +60,7 @@ def reset(node: Server, group: str, *arguments: str) -> list[int]:
     return [one["new_offset"] for one in told(node, "reset", group, *arguments)]
 
 
-def test_why_a_group_rebalanced(node: Server, topic: str, group: str) -> None:
+def test_the_reasons_of_rebalances_are_shown(node: Server, topic: str, group: str) -> None:
     leave(join(node, group, topic))
 
     [described] = told(node, "describe", group, "--timeline")
@@ -73,7 +73,7 @@ def test_why_a_group_rebalanced(node: Server, topic: str, group: str) -> None:
     assert told_people[-2].split()[2:5] == ["0", "->", "1"]
 
 
-def test_why_a_group_of_kip_848_rebalanced(node: Server, topic: str, group: str) -> None:
+def test_the_reasons_of_rebalances_of_a_kip_848_group_are_shown(node: Server, topic: str, group: str) -> None:
     asked = {"subscribed_topic_names": [topic], "topic_partitions": [], "rebalance_timeout_ms": 60_000}
     with WireClient(node.bootstrap) as client:
         for epoch in (0, -1):
@@ -158,7 +158,7 @@ def test_groups_are_listed_by_state_and_type(node: Server, topic: str, group: st
     assert "Unknown group state 'odd'" in ottla(node.bootstrap, "group", "list", "--state", "odd", code=2)
 
 
-def test_a_reset_is_a_dry_run_unless_told(node: Server, topic: str, group: str) -> None:
+def test_a_reset_is_a_dry_run_by_default(node: Server, topic: str, group: str) -> None:
     where = node.bootstrap
     shown = ottla(where, "group", "reset", group, "--to-offset", "4", "--topic", topic)
     assert [line.split()[-2:] for line in shown.splitlines()[1:]] == [["-", "4"], ["-", "4"]]
@@ -212,7 +212,7 @@ def test_several_groups_are_reset_together_or_not_at_all(
 def test_all_groups_are_reset_but_those_with_members(
     node: Server, topic: str, group: str, tmp_path: Path
 ) -> None:
-    """Executed by a file alone: the node has groups of other tests, too."""
+    """Only the plan from a file is executed, since the node has groups of other tests, too."""
     busy, calm = f"{group}-busy", f"{group}-calm"
     reset(node, calm, "--to-offset", "4", "--topic", topic, "--execute")
     member = join(node, busy, topic)
@@ -247,7 +247,7 @@ def test_all_groups_are_reset_but_those_with_members(
         (["--from-file", "README.md"], 1, "Line 1 is not topic,partition,offset"),
     ],
 )
-def test_what_cannot_be_reset(node: Server, arguments: list[str], code: int, words: str) -> None:
+def test_an_invalid_reset_is_rejected(node: Server, arguments: list[str], code: int, words: str) -> None:
     assert words in ottla(node.bootstrap, "group", "reset", "nobody", *arguments, code=code)
 
 
@@ -273,7 +273,7 @@ def test_lag_in_records_and_in_seconds(node: Server, topic: str, group: str) -> 
     assert group in [one["group"] for one in told(node, "lag", "--all")]
 
 
-def test_lag_of_records_that_are_gone(node: Server, topic: str, group: str) -> None:
+def test_lag_of_deleted_records(node: Server, topic: str, group: str) -> None:
     reset(node, group, "--to-offset", "2", "--topic", f"{topic}:0", "--execute")
     delete_records(node, topic, 6)
     [before_start] = told(node, "lag", group)[0]["partitions"]

@@ -1,4 +1,4 @@
-"""`ottla start --nodes-per-host`: several nodes of one host, in processes that are started again."""
+"""`ottla start --nodes-per-host`: several nodes of one host, in processes that are restarted if they end."""
 
 import json
 import os
@@ -26,7 +26,7 @@ StartHost = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start_host(tmp_path: Path) -> Iterator[StartHost]:
-    """Start a host of a cluster in a folder of its own; all are killed at the end."""
+    """Yield a function that starts a host in a folder of its own; all hosts are killed at the end."""
     port = free_ports(NODES + 1)
     started: list[subprocess.Popen[str]] = []
     settings = {
@@ -40,7 +40,7 @@ def start_host(tmp_path: Path) -> Iterator[StartHost]:
     }
     file = tmp_path / "server.properties"
     file.write_text("".join(f"{name}={settings[name]}\n" for name in settings))
-    file.chmod(0o600)  # it has a secret
+    file.chmod(0o600)  # it contains a secret
 
     def start(*words: str) -> "subprocess.Popen[str]":
         command = [sys.executable, "-m", "ottla", "start", "--config", str(file)]
@@ -56,7 +56,7 @@ def start_host(tmp_path: Path) -> Iterator[StartHost]:
 
 
 def ready(process: "subprocess.Popen[str]") -> str:
-    """The servers to begin with, as the host told them."""
+    """Return the bootstrap servers that the host prints."""
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line.startswith("READY bootstrap=") and line.endswith(f" nodes={NODES}\n"), line
@@ -72,7 +72,7 @@ def brokers(bootstrap: str) -> set[int]:
     return set(admin.list_topics(timeout=TIMEOUT_S).brokers)
 
 
-def test_nodes_that_die_are_started_again_and_all_end_together(start_host: StartHost, tmp_path: Path) -> None:
+def test_nodes_that_die_are_restarted_and_all_end_together(start_host: StartHost, tmp_path: Path) -> None:
     host = start_host("--nodes-per-host", str(NODES))
     bootstrap = ready(host)
     assert brokers(bootstrap) == {10, 11}
@@ -102,7 +102,7 @@ def test_no_node_outlives_its_host(start_host: StartHost) -> None:
 
     deadline = time.monotonic() + TIMEOUT_S
     while any(Path(f"/proc/{pid}").exists() for pid in nodes):
-        assert time.monotonic() < deadline, "a node goes on"
+        assert time.monotonic() < deadline, "a node is still running"
         time.sleep(0.05)
 
 
@@ -152,7 +152,7 @@ def test_the_nodes_of_a_secured_host_replicate(start_host: StartHost, tmp_path: 
     )
 
 
-def test_nodes_that_have_data_are_not_left_out(start_host: StartHost, tmp_path: Path) -> None:
+def test_a_host_does_not_start_without_nodes_that_have_data(start_host: StartHost, tmp_path: Path) -> None:
     host = start_host("--nodes-per-host", str(NODES))
     ready(host)
     host.terminate()
@@ -165,7 +165,7 @@ def test_nodes_that_have_data_are_not_left_out(start_host: StartHost, tmp_path: 
     assert "which would not be started: set ottla.nodes.per.host as it was before" in last
 
 
-def test_why_a_node_does_not_start_is_said(start_host: StartHost, tmp_path: Path) -> None:
+def test_the_reason_why_a_node_does_not_start_is_printed(start_host: StartHost, tmp_path: Path) -> None:
     host = start_host("--nodes-per-host", str(NODES), "--override", "log.retention.hours=none")
 
     assert host.wait(TIMEOUT_S) == 1

@@ -1,4 +1,4 @@
-"""The keys of a provider are fetched over https from where they may be, and stay while it fails."""
+"""The keys of a provider are fetched over https from trusted hosts only, and kept while it fails."""
 
 import asyncio
 import ssl
@@ -26,7 +26,7 @@ PAUSES = JwksPauses(refresh_ms=3_600_000, retry_backoff_ms=20, retry_backoff_max
 
 
 class Provider:
-    """A server of keys, which answers as a test wants it to."""
+    """A server of keys, whose answer a test can set."""
 
     def __init__(self, ca: trustme.CA) -> None:
         self.requests = 0
@@ -99,9 +99,7 @@ def test_keys_are_fetched_and_stay_when_the_provider_fails() -> None:
     ],
     ids=["redirect", "too large", "no JSON", "compressed", "no key"],
 )
-def test_an_answer_that_is_no_document_of_keys_is_not_taken(
-    answer: Callable[[], web.Response], problem: str
-) -> None:
+def test_a_response_that_is_no_key_set_is_ignored(answer: Callable[[], web.Response], problem: str) -> None:
     async def story(provider: Provider, fetcher: JwksFetcher) -> None:
         provider.answer = answer
         await fetcher.fetch()
@@ -112,7 +110,7 @@ def test_an_answer_that_is_no_document_of_keys_is_not_taken(
     run(story)
 
 
-def test_tokens_are_verified_by_the_keys_of_now_and_a_new_key_is_fetched(tmp_path: Path) -> None:
+def test_tokens_are_verified_with_current_keys_and_a_new_key_is_fetched(tmp_path: Path) -> None:
     now_s = int(time.time())
     ca = trustme.CA()
     ca.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
@@ -161,10 +159,10 @@ def test_tokens_are_verified_by_the_keys_of_now_and_a_new_key_is_fetched(tmp_pat
         asyncio.run(asyncio.wait_for(scene(), WAIT_S))
 
 
-def test_a_provider_with_another_authority_is_trusted_when_the_file_has_it(
+def test_a_provider_with_a_new_ca_is_trusted_once_the_file_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the file is not there the old authority counts, and the keys that were fetched last."""
+    """While the file is missing, the old CA counts, and so do the keys that were fetched last."""
     monkeypatch.setattr(trust_file, "LOOK_SECONDS", 0.05)
     place, old, new = tmp_path / "ca.pem", trustme.CA(), trustme.CA()
     old.cert_pem.write_to_path(str(place))
@@ -202,7 +200,7 @@ def test_a_provider_with_another_authority_is_trusted_when_the_file_has_it(
     asyncio.run(asyncio.wait_for(scene(), WAIT_S))
 
 
-def test_a_provider_that_cannot_prove_itself_is_not_asked() -> None:
+def test_an_untrusted_provider_is_not_asked() -> None:
     async def story(provider: Provider, fetcher: JwksFetcher) -> None:
         await fetcher.fetch()
 
@@ -226,7 +224,7 @@ def test_a_failed_fetch_is_repeated_until_it_succeeds() -> None:
     run(story)
 
 
-def test_an_unknown_key_is_fetched_and_others_that_are_made_up_cause_no_storm(
+def test_an_unknown_key_is_fetched_and_made_up_keys_cause_no_storm(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ottla.node.security.jwks_schedule.ASKED_PAUSE_MS", 200)

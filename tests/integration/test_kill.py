@@ -1,4 +1,4 @@
-"""A node that is killed in the middle of its work: what it acknowledged is there when it comes back."""
+"""A node that is killed while it works: all that it acknowledged is there when it is restarted."""
 
 import threading
 import time
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 class Sender:
-    """Produces numbered records with acks=all in a thread and notes what was acknowledged where."""
+    """A producer of numbered records with acks=all in a thread, with the acknowledged offsets."""
 
     def __init__(self, bootstrap: str, topic: str, **settings: Any) -> None:
         self.producer = Producer(
@@ -91,7 +91,7 @@ def read_all(bootstrap: str, topic: str) -> dict[tuple[int, int], bytes]:
 
 
 @pytest.mark.parametrize("idempotent", [False, True])
-def test_what_was_acknowledged_survives_kill_9_and_clients_go_on(
+def test_acknowledged_records_survive_kill_9_and_clients_continue(
     tmp_path: Path, start_node: StartNode, idempotent: bool
 ) -> None:
     port = free_port()
@@ -112,7 +112,7 @@ def test_what_was_acknowledged_survives_kill_9_and_clients_go_on(
     assert not sender.failed
     assert {place: found.get(place) for place in sender.acknowledged} == sender.acknowledged
     if idempotent:
-        assert len(set(found.values())) == len(found), "nothing twice"
+        assert len(set(found.values())) == len(found), "no record twice"
     assert server.stop() == 0
 
 

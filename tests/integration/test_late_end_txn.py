@@ -1,4 +1,4 @@
-"""An EndTxn that its client gave up, and that comes seconds later, decides nothing (KAFKA-17754)."""
+"""An EndTxn that arrives seconds after its client gave it up decides nothing (KAFKA-17754)."""
 
 import contextlib
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def state(client: WireClient) -> str:
     return str(only(answer.transaction_states).transaction_state)
 
 
-def test_the_copy_closes_its_connection_and_the_next_transaction_goes_on(
+def test_a_late_end_txn_closes_its_connection_and_the_next_transaction_continues(
     embedded: Callable[..., EmbeddedBroker],
 ) -> None:
     node = embedded()

@@ -1,4 +1,4 @@
-"""What clients may not do to a node: fill its memory, kill it, or make it print stack traces."""
+"""Limits on what clients can do to a node: they cannot fill its memory, kill it or cause stack traces."""
 
 import random
 import re
@@ -61,7 +61,7 @@ def test_50_connections_that_announce_100_megabytes_cost_little(node: Server) ->
 
 
 def requests() -> list[bytes]:
-    """Right frames of many APIs, to be broken."""
+    """Return valid frames of many APIs, to be corrupted."""
     maker = object.__new__(WireClient)
     maker.client_id, maker.correlation_id = "fuzz", 0
     produced = [{"name": "fuzz", "partition_data": [{"index": 0, "records": batch([b"a" * 50])}]}]
@@ -132,13 +132,13 @@ def test_broken_frames_never_kill_the_node_nor_print_a_stack_trace(node: Server)
 
 
 def test_a_malformed_frame_is_one_line_in_the_log(tmp_path: Path, start_node: StartNode) -> None:
-    server = start_node(tmp_path)  # of its own, for a flood of complaints is only counted
+    server = start_node(tmp_path)  # a separate node, since messages beyond a rate are only counted
     before = server.output().count("\n")
     with WireClient(server.bootstrap) as client:
         client.send_bytes(struct.pack(">ihhihi", 14, 3, 1, 1, -1, 2**31 - 1))
         assert client.is_closed()
 
-    # A thread writes the log.
+    # The log is written by a thread.
     eventually(lambda: server.output().count("\n"), lambda count: count > before)
     lines = server.output().splitlines()[before:]
     assert len(lines) == 1, lines
@@ -227,7 +227,7 @@ def test_connections_are_limited(tmp_path: Path, start_node: StartNode, setting:
         clients[0].socket.settimeout(60)
         assert clients[0].is_closed()
     else:
-        for _ in range(MAX_LOCAL):  # those of this machine are let in beyond the limits
+        for _ in range(MAX_LOCAL):  # clients on this machine are accepted beyond the limits
             administrator = WireClient(server.bootstrap)
             clients.append(administrator)
             assert administrator.call("metadata", 4).brokers

@@ -1,6 +1,6 @@
-"""`ottla cluster up` as its user has it: one command, one process a node, nodes that die and come back.
+"""`ottla cluster up` as a user runs it: one command, one process per node, nodes that die and return.
 
-The nodes begin as they do for a user: each starts a Python, and loads what it needs.
+The nodes start as they do for a user: each in a new Python that loads what it needs.
 """
 
 import json
@@ -30,20 +30,20 @@ from tests.ports import free_ports
 pytestmark = pytest.mark.slow
 NODES = 3
 TIMEOUT_S = 60
-PROMPT_S = 20  # on a machine under load; else half a second
+PROMPT_S = 20  # on a machine under load; half a second otherwise
 Up = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
-    """`up(options)` runs `cluster up` in `tmp_path` until the end of the test."""
+    """Yield `up(options)`, which runs `cluster up` in `tmp_path` until the end of the test."""
     with ups(tmp_path) as start:
         yield start
 
 
 @contextmanager
 def ups(data: Path) -> Iterator[Up]:
-    """Starts clusters in `data`, and ends them."""
+    """Yield a function that starts clusters in `data`; all of them end with the block."""
     running: list[subprocess.Popen[str]] = []
 
     def start(*options: str, nodes: int = NODES) -> "subprocess.Popen[str]":
@@ -63,29 +63,29 @@ def ups(data: Path) -> Iterator[Up]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalCluster:
-    """A cluster that is up, in `data`."""
+    """A running cluster in `data`."""
 
     process: "subprocess.Popen[str]"
     data: Path
     addresses: str
-    start: Up  # another one in the same directory
+    start: Up  # starts another one in the same directory
 
     def run(self, *arguments: str, given: str = "") -> str:
-        """What a command prints that is asked of it."""
+        """Run a command against the cluster and return its output."""
         process = ottla(*arguments, "--bootstrap", self.addresses)
         out, errors = process.communicate(given, timeout=TIMEOUT_S)
         assert process.returncode == 0, errors
         return out
 
     def partition(self, topic: str) -> dict[str, Any]:
-        """The one partition of a topic."""
+        """Return the only partition of a topic."""
         [described] = json.loads(self.run("topic", "describe", topic, "--output", "json"))
         return dict(described["partitions"][0])
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """One for all tests that leave its nodes running."""
+    """Start a cluster for all tests that leave its nodes running."""
     data = tmp_path_factory.mktemp("local")
     with ups(data) as start:
         process = start("--override", "num.partitions=7")
@@ -111,7 +111,7 @@ def at(data: Path) -> tuple[str, str]:
 
 
 def wait_until_ready(process: "subprocess.Popen[str]") -> str:
-    """The addresses that the line READY tells."""
+    """Return the addresses in the line READY."""
     assert process.stdout is not None
     line = process.stdout.readline()
     match = re.fullmatch(r"READY bootstrap=(\S+) rest=http://\S+:\d+(?:,http://\S+:\d+)*\n", line)
@@ -135,11 +135,13 @@ def test_each_node_has_a_process_and_a_home(cluster: LocalCluster) -> None:
         settings = parse_properties((home / "server.properties").read_bytes())
         assert is_running(pid_of(cluster.data, index))
         assert settings["node.id"] == str(index) and settings["num.partitions"] == "7"
-        assert (home / "server.properties").stat().st_mode & 0o077 == 0, "it holds the cluster's secret"
+        assert (home / "server.properties").stat().st_mode & 0o077 == 0, (
+            "the file contains the cluster's secret"
+        )
         assert (home / "node.log").exists() and (home / "data" / "meta.properties").exists()
 
 
-def test_a_killed_node_stays_dead_until_it_is_started_again_and_catches_up(cluster: LocalCluster) -> None:
+def test_a_killed_node_stays_down_until_it_is_restarted_and_catches_up(cluster: LocalCluster) -> None:
     created = ("--partitions", "1", "--replicas", str(NODES), "-c", "min.insync.replicas=2")
     cluster.run("topic", "create", "t", *created)
     cluster.run("produce", "t", given="before\n")
@@ -164,10 +166,10 @@ def test_a_killed_node_stays_dead_until_it_is_started_again_and_catches_up(clust
     assert twice.returncode == 1
     assert refusal == f"ottla: Node {leader} is already running as process {renewed}.\n"
     assert cluster.run("consume", "t", "--until-end") == "before\nmeanwhile\n"
-    eventually(lambda: len(cluster.partition("t")["in_sync_replicas"]) == NODES, "it has caught up")
+    eventually(lambda: len(cluster.partition("t")["in_sync_replicas"]) == NODES, "the node has caught up")
 
 
-def test_a_voter_whose_files_were_put_back_elects_nobody_who_lacks_what_it_acknowledged(
+def test_a_voter_with_restored_files_elects_no_leader_without_entries_that_it_acknowledged(
     cluster: LocalCluster,
 ) -> None:
     status = json.loads(cluster.run("quorum", "status", "--output", "json"))
@@ -178,7 +180,7 @@ def test_a_voter_whose_files_were_put_back_elects_nobody_who_lacks_what_it_ackno
     def put_down(node: int) -> None:
         pid = pid_of(cluster.data, node)
         os.kill(pid, signal.SIGKILL)
-        eventually(lambda: not is_running(pid), "it has ended")
+        eventually(lambda: not is_running(pid), "the node has ended")
 
     def start(node: int) -> "subprocess.Popen[str]":
         return ottla("cluster", "start-node", str(cluster.data), str(node))
@@ -202,7 +204,7 @@ def test_a_voter_whose_files_were_put_back_elects_nobody_who_lacks_what_it_ackno
         logs = [(cluster.data / f"node-{one}" / "node.log").read_text() for one in (copied, lagging)]
         return any(f"copies: {copied}. Their votes do not count" in log for log in logs)
 
-    eventually(no_leader, "why nobody leads is told", timeout_s=TIMEOUT_S)
+    eventually(no_leader, "the reason why no node leads is logged", timeout_s=TIMEOUT_S)
     for one in (start(leader), *begun):
         wait_for(one)
 
@@ -214,7 +216,7 @@ def test_a_voter_whose_files_were_put_back_elects_nobody_who_lacks_what_it_ackno
     assert [one["is_disk_old"] or one["is_disk_copied"] for one in status["voters"]] == [False] * NODES
 
 
-def test_another_number_of_nodes_is_another_cluster(cluster: LocalCluster) -> None:
+def test_a_directory_of_a_cluster_with_another_number_of_nodes_is_rejected(cluster: LocalCluster) -> None:
     other = cluster.start(nodes=NODES + 1)
     _, errors = other.communicate(timeout=TIMEOUT_S)
 
@@ -236,11 +238,11 @@ def test_ctrl_c_stops_all_nodes_and_the_same_cluster_comes_up_again(up: Up, tmp_
     first.communicate(timeout=TIMEOUT_S)
     left = [path.name for path in tmp_path.glob("node-*/pid")]
     assert not any(map(is_running, others))
-    eventually(lambda: not is_running(renewed), "the end of the cluster is its end too")
+    eventually(lambda: not is_running(renewed), "the restarted node ends with its cluster")
     second = up()
     read = ottla("consume", "kept", "--until-end", "--bootstrap", wait_until_ready(second))
     out, _ = read.communicate(timeout=TIMEOUT_S)
-    second.send_signal(signal.SIGHUP)  # its terminal is closed
+    second.send_signal(signal.SIGHUP)  # sent when the terminal is closed
     second.communicate(timeout=TIMEOUT_S)
 
     assert wrote.returncode == 0, errors
@@ -260,12 +262,12 @@ def test_a_cluster_that_cannot_start_says_why(up: Up, tmp_path: Path) -> None:
     assert re.match(r"ottla: Node 0 did not start: (?!ottla)", errors) and "node-0/data" in errors
 
 
-def test_ctrl_c_before_it_is_ready_is_no_fault(up: Up, tmp_path: Path) -> None:
-    # Three moments: Python loads the nodes, they bind their sockets, they look for each other.
+def test_ctrl_c_before_ready_is_no_error(up: Up, tmp_path: Path) -> None:
+    # Three moments of a start: Python loads the node, it binds its sockets, it looks for the other nodes.
     for moment in ("node.log", "pid", "data/meta.properties"):
         data = tmp_path / Path(moment).name
         process = up(*at(data))
-        eventually((data / "node-2" / moment).exists, "a node begins")
+        eventually((data / "node-2" / moment).exists, "a node starts")
         began = time.monotonic()
 
         process.send_signal(signal.SIGINT)
@@ -275,14 +277,14 @@ def test_ctrl_c_before_it_is_ready_is_no_fault(up: Up, tmp_path: Path) -> None:
         assert time.monotonic() - began < PROMPT_S
 
 
-def test_a_node_that_was_started_by_hand_is_known(tmp_path: Path) -> None:
+def test_a_node_that_was_started_by_hand_is_detected(tmp_path: Path) -> None:
     [home] = write_homes(1, base_port=1, data=tmp_path / "there", overrides=[])
     (tmp_path / "link").symlink_to(tmp_path / "there")
     program = [sys.executable, "-c", "input()", "start", "--config", "link/node-0/server.properties"]
 
     with subprocess.Popen(program, cwd=tmp_path, stdin=subprocess.PIPE) as by_hand:
         (home.directory / "pid").write_text(f"{by_hand.pid}\n")
-        eventually(lambda: home.running_pid() is not None, "its command line is there")
+        eventually(lambda: home.running_pid() is not None, "the command line of the process is visible")
         running = home.running_pid()
         refused = ottla("cluster", "up", "--nodes", "1", "--base-port", "1", *at(tmp_path / "there"))
         _, errors = refused.communicate(timeout=TIMEOUT_S)
@@ -305,7 +307,7 @@ def test_a_taken_port_is_named_before_anything_starts(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_secured_cluster_is_up_for_who_has_the_printed_file(tmp_path: Path) -> None:
+def test_a_secured_cluster_serves_clients_that_use_the_printed_file(tmp_path: Path) -> None:
     base_port = str(free_ports(4 * NODES))
     process = ottla("cluster", "up", "--secure", "--base-port", base_port, *at(tmp_path / "c"))
     try:

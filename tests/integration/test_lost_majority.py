@@ -1,4 +1,4 @@
-"""A node whose majority is gone says so: in its health, on every answer, and to the command line."""
+"""A node without a majority reports it: in its health, on every REST answer, and to the command line."""
 
 import asyncio
 import http.client
@@ -20,7 +20,7 @@ from tests.integration.cluster.conftest import eventually
 pytestmark = pytest.mark.slow
 SESSION = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "300"}
 TIMEOUT_S = 20
-# Commands that change nothing, with the text on stderr beside the warning, and the exit code.
+# Commands that change nothing, with the text on stderr besides the warning, and the exit code.
 LOOKS: dict[str, tuple[tuple[str, ...], str, int | None]] = {
     "topic list": ((), "", 0),
     "topic describe": (("t",), "", 0),
@@ -33,13 +33,13 @@ LOOKS: dict[str, tuple[tuple[str, ...], str, int | None]] = {
     "group lag": (("--all",), "groups of broker 2 are missing", 1),
     "group config": (("g",), "", 0),
     "txn list": ((), "transactions of broker 2 are missing", 1),
-    # Which partitions nobody leads depends on who led them, and on what was fenced in time.
+    # The result depends on which node led the partitions, and on which nodes were fenced in time.
     "txn find-hanging": (("--all",), "", None),
 }
 
 
 def ask(url: str, path: str) -> tuple[Any, str | None]:
-    """The body of an answer, and since when the node that gave it is cut off."""
+    """Return the body of an answer, and the time since which its node is cut off."""
     connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
     try:
         connection.request("GET", path)
@@ -52,13 +52,13 @@ def ask(url: str, path: str) -> tuple[Any, str | None]:
 
 
 def ottla(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    """Run a command to its exit code."""
+    """Run a command and return its exit code."""
     monkeypatch.setattr(sys, "argv", ["ottla", *words])
     return main()
 
 
 def controllers(address: str) -> tuple[int, int]:
-    """The controller as Metadata and as DescribeCluster name it."""
+    """Return the controller that Metadata names, and the one that DescribeCluster names."""
 
     async def look() -> tuple[int, int]:
         host, _, port = address.partition(":")
@@ -78,20 +78,21 @@ def test_a_node_that_lost_its_majority_is_not_healthy_until_it_is_back(
         url, own = cluster.rest_url(0), cluster.bootstrap.split(",")[0]
         assert url is not None
         assert ottla(monkeypatch, "topic", "create", "t", "-b", own) == 0
-        eventually(lambda: ask(url, "/v1/health")[0]["is_healthy"], "it is well at first")
+        eventually(lambda: ask(url, "/v1/health")[0]["is_healthy"], "the node is healthy at first")
 
         cluster.kill(1)
         cluster.kill(2)
 
         eventually(
-            lambda: ask(url, "/v1/health")[0]["cut_off_since"] is not None, "it says that it is cut off"
+            lambda: ask(url, "/v1/health")[0]["cut_off_since"] is not None,
+            "the node reports that it is cut off",
         )
         health, since = ask(url, "/v1/health")
         assert not health["is_healthy"] and health["controller_id"] is None
         assert since == health["cut_off_since"] and since in health["reason"]
         assert ask(url, "/v1/quorum")[0]["leader"] is None
         assert "controller" not in ask(url, "/v3/clusters")[0]["data"][0]
-        assert controllers(own) == (0, 0), "it names itself, and answers what it can"
+        assert controllers(own) == (0, 0), "the node names itself as the controller"
         admin = AdminClient({"bootstrap.servers": own, "log_level": 0})
         assert admin.describe_cluster().result(TIMEOUT_S).controller.id == 0
         for path in ("/v1/no-such-path", "/v3/clusters/other/topics", "/v1/groups/nobody", "/metrics"):
@@ -101,7 +102,7 @@ def test_a_node_that_lost_its_majority_is_not_healthy_until_it_is_back(
         ]
         assert float(gauge.split()[-1]) >= 3
         missing = ask(url, "/v1/groups")[0]["missing"]
-        assert 2 in [one["broker_id"] for one in missing]  # the first may be fenced already
+        assert 2 in [one["broker_id"] for one in missing]  # broker 1 may be fenced already
         for command, (arguments, words, code) in LOOKS.items():
             asked = [*command.split(), *arguments, "--timeout", str(TIMEOUT_S), "-b", own]
             begun = time.monotonic()
@@ -115,10 +116,10 @@ def test_a_node_that_lost_its_majority_is_not_healthy_until_it_is_back(
         for words in changes:
             assert ottla(monkeypatch, "topic", *words, "--timeout", "5", "-b", own) == 1
             said = capfd.readouterr().err
-            assert "did not answer" not in said, "the node says itself that nobody decided"
+            assert "did not answer" not in said, "the node answers that there was no decision"
 
         cluster.restart(1)
         cluster.restart(2)
 
-        eventually(lambda: ask(url, "/v1/health")[0]["is_healthy"], "it is well again")
+        eventually(lambda: ask(url, "/v1/health")[0]["is_healthy"], "the node is healthy again")
         assert ask(url, "/v1/health")[1] is None

@@ -1,4 +1,4 @@
-"""Clients that fill every part of a node's memory stay within its budget, and others are served."""
+"""Clients that fill every part of a node's memory stay within its budget, and other clients are served."""
 
 import re
 import urllib.request
@@ -18,7 +18,7 @@ from tests.integration.test_limits import rss_bytes
 from tests.ports import free_port
 
 MIB: Final = 1 << 20
-# A small pod. Its base, some 80 MiB, is measured before.
+# A small pod. The memory of the idle node, about 80 MiB, is measured before.
 MEMORY_BYTES: Final = 256 * MIB
 GROWTH_BYTES: Final = int(MEMORY_BYTES * BUDGET_SHARE)
 ABSENT_PARTITIONS: Final = 50_000
@@ -41,11 +41,11 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def session_id_of(answer: bytes) -> int:
-    """The session id in an answer to a fetch of version 12."""
+    """Return the session id in a Fetch response of version 12."""
     return int.from_bytes(answer[4 + 1 + 4 + 2 :][:4])
 
 
-def test_sessions_of_absent_partitions_leave_nothing_and_come_one_after_the_other(node: Server) -> None:
+def test_fetches_of_absent_partitions_keep_no_session_and_little_memory(node: Server) -> None:
     wanted = [
         {"partition": one, "fetch_offset": 10_000 + one, "partition_max_bytes": MIB}
         for one in range(ABSENT_PARTITIONS)
@@ -77,11 +77,11 @@ def test_sessions_of_absent_partitions_leave_nothing_and_come_one_after_the_othe
                 one.result()
 
     assert peak - before < GROWTH_BYTES, f"{(peak - before) // MIB} MiB"
-    assert answers == [0] * SESSIONS, "a session of what does not exist is not kept"
+    assert answers == [0] * SESSIONS, "a session of absent partitions is not kept"
 
 
 def serve(client: WireClient) -> None:
-    """Produce and fetch as an honest client."""
+    """Produce and fetch as a well-behaved client."""
     data = [{"name": "memory", "partition_data": [{"index": 0, "records": batch([b"honest"])}]}]
     produced = only(client.call("produce", 9, acks=-1, timeout_ms=30_000, topic_data=data).responses)
     assert not produced.partition_responses[0].error_code
@@ -106,7 +106,7 @@ def join(client: WireClient, group: str, metadata: bytes) -> int:
     return int(answer.error_code)
 
 
-def test_members_that_bring_megabytes_are_refused_beyond_their_part_and_small_ones_are_not(
+def test_members_with_large_metadata_are_rejected_beyond_their_budget_and_small_ones_are_not(
     node: Server,
 ) -> None:
     with WireClient(node.bootstrap, timeout_s=60) as client:
@@ -126,7 +126,7 @@ def test_members_that_bring_megabytes_are_refused_beyond_their_part_and_small_on
         assert {join(client, f"small{number}", b"m") for number in range(20)} == {ErrorCode.NONE}
 
 
-def test_each_part_tells_what_it_uses_and_its_limit(node: Server) -> None:
+def test_each_part_of_the_budget_has_metrics_of_its_use_and_limit(node: Server) -> None:
     rest = re.search(r"rest=(\S+)", node.words)
     assert rest is not None
     with urllib.request.urlopen(f"{rest[1]}/metrics", timeout=60) as answer:
@@ -137,5 +137,5 @@ def test_each_part_tells_what_it_uses_and_its_limit(node: Server) -> None:
         most = float(read[f'ottla_memory_limit_bytes{{part="{part}"}}'])
         assert 0 <= float(read[f'ottla_memory_bytes{{part="{part}"}}']) <= most, part
     assert float(read['ottla_memory_bytes{part="group_members"}']) > METADATA_BYTES, (
-        "members of the test before"
+        "members of the previous test"
     )

@@ -1,4 +1,4 @@
-"""Clients log in with access tokens, by keys that the node fetches of a provider on this machine."""
+"""Clients log in with access tokens; the node fetches the keys from a provider on this machine."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ class OauthNode(NamedTuple):
     bootstrap: str
 
     def principals(self) -> set[str]:
-        """Return who is connected to the listener of tokens."""
+        """Return the principals that are connected to the listener with tokens."""
 
         def read(broker: Broker) -> set[str]:
             return {one.info.access.principal for one in broker.listeners[1].connections}
@@ -52,7 +52,7 @@ class OauthNode(NamedTuple):
 
 @pytest.fixture(scope="module")
 def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """The URL of keys, and the file with the authority of their host."""
+    """Yield the URL of the keys, and the file with the CA of their host."""
     with serve_keys(tmp_path_factory.mktemp("provider")) as served:
         yield served
 
@@ -102,7 +102,7 @@ def test_librdkafka_logs_in_with_a_token(oauth: OauthNode, key: str, algorithm: 
     assert f"User:{name}" in oauth.principals()
 
 
-def test_the_client_of_the_pipeline_reads_its_token_anew_at_each_login(
+def test_the_client_of_the_pipeline_reads_its_token_again_at_each_login(
     oauth: OauthNode, tmp_path: Path
 ) -> None:
     file = tmp_path / "token"
@@ -135,7 +135,7 @@ def test_the_client_of_the_pipeline_reads_its_token_anew_at_each_login(
         client.close()
 
 
-def test_a_token_that_has_expired_is_refused(oauth: OauthNode) -> None:
+def test_an_expired_token_is_rejected(oauth: OauthNode) -> None:
     now_s = int(time.time())
 
     def shown(_: str) -> tuple[str, float]:
@@ -175,7 +175,7 @@ def test_a_session_lasts_as_long_as_its_token_and_as_its_listener_allows(
     assert found.brokers
 
 
-def test_a_bad_token_is_told_in_two_steps(oauth: OauthNode) -> None:
+def test_a_bad_token_is_rejected_in_two_steps(oauth: OauthNode) -> None:
     with WireClient(oauth.bootstrap) as client:
         client.call("sasl_handshake", 1, mechanism="OAUTHBEARER")
         first = client.call("sasl_authenticate", 1, auth_bytes=message("a.b.c"))
@@ -185,7 +185,7 @@ def test_a_bad_token_is_told_in_two_steps(oauth: OauthNode) -> None:
     assert (second.error_code, second.error_message) == (58, '{"status":"invalid_token"}')
 
 
-def test_the_command_starts_a_node_that_takes_tokens(tmp_path: Path, provider: tuple[str, Path]) -> None:
+def test_the_command_starts_a_node_that_accepts_tokens(tmp_path: Path, provider: tuple[str, Path]) -> None:
     url, authorities = provider
     settings = {
         "listeners": f"PLAINTEXT://127.0.0.1:{free_port()},TOKENS://127.0.0.1:{free_port()}",
@@ -213,7 +213,7 @@ def test_the_command_starts_a_node_that_takes_tokens(tmp_path: Path, provider: t
 
 
 class Changing:
-    """A node with a listener that begins with SCRAM alone, and another one that takes tokens."""
+    """A node with a listener that starts with SCRAM alone, and another one that accepts tokens."""
 
     def __init__(self, home: Path, provider: tuple[str, Path]) -> None:
         url, authorities = provider
@@ -235,7 +235,7 @@ class Changing:
         self.logins, self.others = (self.node.call(lambda b, n=n: b.listeners[n].port) for n in (1, 2))
 
     def change(self, **settings: str | None) -> tuple[int, str]:
-        """Change settings of the broker; return error code and message."""
+        """Change settings of the broker, and return the error code and the message."""
         configs = [
             {
                 "name": name.replace("__", "-").replace("_", "."),
@@ -250,12 +250,12 @@ class Changing:
         return answer.responses[0].error_code, str(answer.responses[0].error_message)
 
     def offered(self, port: int) -> list[str]:
-        """Return the mechanisms of a listener, as a client hears of them that asks for none of them."""
+        """Return the mechanisms that a listener offers to a client that asks for an unknown one."""
         with WireClient(f"127.0.0.1:{port}") as client:
             return list(client.call("sasl_handshake", 1, mechanism="NONE").mechanisms)
 
     def log_in(self, mechanism: str, said: bytes) -> int:
-        """Return the error code of a login."""
+        """Log in with one message and return the error code, or 58 if the server sends a challenge."""
         with WireClient(f"127.0.0.1:{self.logins}") as client:
             shaken = client.call("sasl_handshake", 1, mechanism=mechanism)
             if shaken.error_code:
@@ -271,7 +271,7 @@ def changing(tmp_path: Path, provider: tuple[str, Path]) -> Iterator[Changing]:
     made.node.stop()
 
 
-def test_tokens_are_taken_from_when_the_setting_says_so_and_no_longer(changing: Changing) -> None:
+def test_tokens_are_accepted_while_the_setting_has_the_mechanism(changing: Changing) -> None:
     mine = "listener_name_logins_sasl_enabled_mechanisms"
     said = message(token(claims(int(time.time()))))
     assert changing.offered(changing.logins) == ["SCRAM-SHA-512"]
@@ -281,7 +281,7 @@ def test_tokens_are_taken_from_when_the_setting_says_so_and_no_longer(changing: 
     taken = eventually(lambda: changing.log_in("OAUTHBEARER", said), lambda code: code == 0)
     assert taken == 0, "the keys of the provider were fetched"
     assert changing.offered(changing.logins) == ["SCRAM-SHA-512", "OAUTHBEARER"]
-    assert changing.offered(changing.others) == ["OAUTHBEARER"], "that of one listener alone"
+    assert changing.offered(changing.others) == ["OAUTHBEARER"], "the setting is of one listener only"
 
     assert changing.change(**{mine: None})[0] == 0
     eventually(lambda: changing.offered(changing.logins), lambda names: "OAUTHBEARER" not in names)
@@ -291,7 +291,7 @@ def test_tokens_are_taken_from_when_the_setting_says_so_and_no_longer(changing: 
     assert changing.offered(changing.logins) == ["OAUTHBEARER"]
 
 
-def test_tokens_that_were_added_are_taken_after_a_restart(tmp_path: Path, provider: tuple[str, Path]) -> None:
+def test_an_added_mechanism_is_offered_after_a_restart(tmp_path: Path, provider: tuple[str, Path]) -> None:
     said = message(token(claims(int(time.time()))))
     first = Changing(tmp_path, provider)
     try:
@@ -308,7 +308,7 @@ def test_tokens_that_were_added_are_taken_after_a_restart(tmp_path: Path, provid
         second.node.stop()
 
 
-def test_users_of_plain_come_and_go_with_their_setting(changing: Changing) -> None:
+def test_users_of_plain_change_with_their_setting(changing: Changing) -> None:
     users = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="right";'
     mine, jaas = "listener_name_logins_sasl_enabled_mechanisms", "listener_name_logins_plain_sasl_jaas_config"
 
@@ -322,7 +322,7 @@ def test_users_of_plain_come_and_go_with_their_setting(changing: Changing) -> No
 
 
 @pytest.mark.parametrize("mechanisms", ["NONSENSE", "GSSAPI", "SCRAM-SHA-512,GSSAPI", ""])
-def test_mechanisms_that_no_listener_can_have_are_refused_and_change_nothing(
+def test_mechanisms_that_no_listener_can_offer_are_rejected_and_change_nothing(
     changing: Changing, mechanisms: str
 ) -> None:
     code, told = changing.change(listener_name_logins_sasl_enabled_mechanisms=mechanisms)
@@ -331,7 +331,7 @@ def test_mechanisms_that_no_listener_can_have_are_refused_and_change_nothing(
     assert changing.offered(changing.logins) == ["SCRAM-SHA-512"]
 
 
-def test_tokens_without_the_settings_that_they_need_are_refused(tmp_path: Path) -> None:
+def test_oauthbearer_without_the_settings_that_it_needs_is_rejected(tmp_path: Path) -> None:
     node = start_embedded(
         tmp_path,
         listeners="PLAINTEXT://127.0.0.1:0,LOGINS://127.0.0.1:0",
@@ -349,10 +349,10 @@ def test_tokens_without_the_settings_that_they_need_are_refused(tmp_path: Path) 
     assert code != 0 and "OAUTHBEARER needs sasl.oauthbearer.jwks.endpoint.url" in told
 
 
-def test_tokens_are_refused_while_the_authorities_of_the_provider_cannot_be_read_and_taken_then(
+def test_tokens_are_accepted_once_the_ca_file_of_the_provider_can_be_read(
     tmp_path: Path, provider: tuple[str, Path]
 ) -> None:
-    """The listener must not be told to have what it cannot offer."""
+    """The listener must not offer a mechanism that it cannot serve."""
     url, authorities = provider
     place, mine = tmp_path / "authorities.pem", "listener_name_logins_sasl_enabled_mechanisms"
     place.write_bytes(authorities.read_bytes())
@@ -376,7 +376,7 @@ def test_tokens_are_refused_while_the_authorities_of_the_provider_cannot_be_read
 
 
 def fetching(provider: tuple[str, Path], client_id: str, secret: str = SECRET, **more: str) -> dict[str, str]:
-    """Return the settings of a client that asks the provider for its tokens."""
+    """Return the settings of a client that fetches its tokens from the provider."""
     url, authorities = provider
     return {
         "security.protocol": "SASL_PLAINTEXT",
@@ -403,7 +403,9 @@ def test_a_client_fetches_its_token_and_logs_in_with_it(oauth: OauthNode, provid
         one.retry(one.refresh_nodes)
 
     assert "User:robot" in oauth.principals()
-    assert ASKED["robot"] == ["grant_type=client_credentials&scope=read+write"], "kept for the second login"
+    assert ASKED["robot"] == ["grant_type=client_credentials&scope=read+write"], (
+        "the token is cached for the second login"
+    )
     assert SECRET not in repr(credentials_of(settings))
     for one in clusters:
         one.close()
@@ -422,7 +424,7 @@ def test_a_client_fetches_its_token_and_logs_in_with_it(oauth: OauthNode, provid
     ],
     ids=lambda given: str(given)[:20],
 )
-def test_a_provider_that_gives_no_token_is_told_without_the_secret(
+def test_a_failed_token_request_is_reported_without_the_secret(
     provider: tuple[str, Path],
     client_id: str,
     secret: str,
@@ -430,7 +432,7 @@ def test_a_provider_that_gives_no_token_is_told_without_the_secret(
     code: ErrorCode | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Longer than the test waits, so that nothing else than the answer ends it; a slow one ends it by itself.
+    # A long limit, so that only the answer ends the wait; a short one for the answer that never completes.
     monkeypatch.setattr(token_endpoint, "FETCH_SECONDS", 1.0 if client_id == "drip" else 60.0)
     began = time.monotonic()
     with pytest.raises(KafkaError if code else ClientSecurityError, match=words) as refused:
@@ -441,7 +443,7 @@ def test_a_provider_that_gives_no_token_is_told_without_the_secret(
     assert secret not in str(refused.value)
 
 
-def test_a_token_is_kept_as_long_as_its_provider_says_and_until_it_is_refused(
+def test_a_token_is_cached_for_its_lifetime_or_until_it_is_rejected(
     provider: tuple[str, Path],
 ) -> None:
     untold, told = (credentials_of(fetching(provider, name)) for name in ("untold", "told"))
@@ -454,7 +456,7 @@ def test_a_token_is_kept_as_long_as_its_provider_says_and_until_it_is_refused(
     assert (len(ASKED["untold"]), len(ASKED["told"])) == (2, 2)
 
 
-def test_nobody_is_told_the_secret_who_has_no_certificate_of_the_provider(provider: tuple[str, Path]) -> None:
+def test_the_secret_is_not_sent_to_an_untrusted_provider(provider: tuple[str, Path]) -> None:
     credentials = replace(credentials_of(fetching(provider, "stranger")), tls=None)
 
     with pytest.raises(KafkaError, match="no token could be fetched") as refused:

@@ -1,6 +1,6 @@
-"""Requests whose fields parse and make no sense: each is answered with a code that says what is wrong.
+"""Requests whose fields parse but make no sense: each is answered with an error code that says what is wrong.
 
-UNKNOWN_SERVER_ERROR and a stack trace in the log mean that nobody thought of it. A run is a seed.
+UNKNOWN_SERVER_ERROR with a stack trace in the log means an unhandled case. Each run has a seed.
 """
 
 import logging
@@ -22,11 +22,11 @@ from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
 from tests.thorough import some_of
 
 pytestmark = pytest.mark.slow
-PATIENCE_S = 1.0  # a request may wait, as a JoinGroup does for others
+PATIENCE_S = 1.0  # a request may wait, as a JoinGroup does for other members
 TOPIC, GROUP, NODE_ID = "here", "group", 4_711
 Learned: TypeAlias = dict[str, list[Any]]
-REQUESTS = 25  # of each API
-KEPT = 5  # newest of what was learned, by name
+REQUESTS = 25  # for each API
+KEPT = 5  # how many of the newest values are remembered, by name
 LENGTHS_OF_ARRAYS = (0, 0, 1, 1, 1, 2, 3)
 BITS = {Kind.INT8: 8, Kind.INT16: 16, Kind.UINT16: 16, Kind.INT32: 32, Kind.UINT32: 32, Kind.INT64: 64}
 UNSIGNED = (Kind.UINT16, Kind.UINT32)
@@ -63,9 +63,9 @@ TEXTS = (
     "(",
     ".*",
 )
-# What takes away that which others ask for: internal topics, features.
+# Requests that remove what others need, such as internal topics and features, come last.
 LAST = (ApiKey.UPDATE_FEATURES, ApiKey.DELETE_TOPICS)
-# Kafka answers so, and its clients know it; no trace is logged.
+# Kafka answers these with UNKNOWN_SERVER_ERROR, and clients expect it; no stack trace is logged.
 AS_KAFKA = {
     (ApiKey.PRODUCE, "compressed records that do not open"),
     (ApiKey.WRITE_TXN_MARKERS, "a marker without a producer"),
@@ -97,7 +97,7 @@ def node(tmp_path: Path) -> Iterator[EmbeddedBroker]:
 
 
 def topic_id_of(node: EmbeddedBroker) -> bytes:
-    """Return the id of the topic, which is made anew where a request has deleted it."""
+    """Return the id of the topic, which is recreated if a request has deleted it."""
     with WireClient(node.bootstrap) as client:
         topics = [{"name": TOPIC, "num_partitions": 3, "replication_factor": 1}]
         client.call("create_topics", 7, topics=topics, timeout_ms=30_000)
@@ -105,7 +105,7 @@ def topic_id_of(node: EmbeddedBroker) -> bytes:
     return topic_id
 
 
-# Values with which a request gets further than to the first check, more often than not.
+# Values with which a request often passes the first checks.
 LIKELY: Mapping[str, Sequence[Any]] = {
     "acks": (-1, 1),
     "replica_id": (-1,),
@@ -135,12 +135,12 @@ LIKELY: Mapping[str, Sequence[Any]] = {
     "upgrade_type": (1, 2, 3),
     "feature": ("metadata.version", "group.version", "transaction.version"),
 }
-# Of answers: what later requests may name.
+# Fields of responses that later requests use.
 LEARNED = ("member_id", "producer_id", "producer_epoch", "generation_id", "member_epoch", "topic_id")
 
 
 def likely_value(chance: random.Random, field: Field, learned: Learned) -> list[Any]:
-    """Return a list of one value that such a field usually has, or an empty one."""
+    """Return a list with one value that such a field usually has, or an empty list."""
     if field.name in learned and chance.random() < 0.6:
         return [chance.choice(learned[field.name])]
     usual = LIKELY.get(field.name, ())
@@ -149,7 +149,7 @@ def likely_value(chance: random.Random, field: Field, learned: Learned) -> list[
 
 
 def learn(answer: Any, learned: Learned) -> None:
-    """Remember ids and epochs of a plain answer."""
+    """Remember the ids and epochs in a response that consists of plain values."""
     if isinstance(answer, list):
         for one in answer:
             learn(one, learned)
@@ -180,7 +180,7 @@ def odd_bytes(chance: random.Random) -> bytes:
 
 
 def odd_value(chance: random.Random, field: Field, version: int, learned: Learned) -> Any:
-    """Return a value that the field can have on the wire."""
+    """Return a random value that the field can have on the wire."""
     if field.is_nullable(version) and chance.random() < 0.15:
         return None
     for usual in likely_value(chance, field, learned):
@@ -218,7 +218,7 @@ def odd_fields(chance: random.Random, cls: type, version: int, learned: Learned)
 
 
 def codes_in(answer: Any) -> set[int]:
-    """Return all error codes of a plain answer."""
+    """Return all error codes in a response that consists of plain values."""
     if isinstance(answer, list):
         return set().union(*map(codes_in, answer))
     if not isinstance(answer, dict):
@@ -244,7 +244,7 @@ def test_odd_requests_are_answered_with_codes_that_say_what_is_wrong(
             fields = odd_fields(chance, codec.request_class(api), version, learned)
             try:
                 answer = plain(client.call(name, version, **fields), version)
-            except (Closed, OSError):  # it waits for others, or there is no place for an error in the answer
+            except (Closed, OSError):  # it waits for others, or its response has no error code
                 client.close()
                 client = WireClient(node.bootstrap, timeout_s=PATIENCE_S)
                 continue

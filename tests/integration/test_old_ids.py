@@ -1,4 +1,4 @@
-"""Groups and transactional ids from before their limit of 1,024 bytes: found, shown, deleted, ended."""
+"""Groups and transactional ids from before the limit of 1,024 bytes: found, described, deleted, ended."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,11 +21,11 @@ from tests.integration.embedded_broker import start_embedded
 pytestmark = pytest.mark.slow
 ID = "x" * 32_000
 TOPIC, PRODUCER_ID, EPOCH = "read", 7_000, 3
-PARTITIONS = 4  # of the internal topics
+PARTITIONS = 4  # of each internal topic
 
 
 def write(client: WireClient, topic: str, key: bytes, value: bytes) -> None:
-    """Write a record of a coordinator, as an administrator's tool may."""
+    """Write a record of a coordinator, as an administrator's tool may do."""
     data = {
         "index": partition_for(ID, PARTITIONS),
         "records": batch([value], keys=[key]),
@@ -44,12 +44,12 @@ def is_found(client: WireClient, key_type: int, key: str) -> bool:
 
 
 def settled(ask: Callable[[], Any], code_of: Callable[[Any], int]) -> Any:
-    """Return the answer once the coordinator has loaded, and ended what was open."""
+    """Return the answer once the coordinator has loaded and has ended open transactions."""
     waits = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.CONCURRENT_TRANSACTIONS)
     return eventually(ask, lambda answer: code_of(answer) not in waits)
 
 
-def test_what_is_older_than_the_limit_of_ids_can_be_removed(tmp_path: Path) -> None:
+def test_groups_and_transactions_from_before_the_limit_of_ids_can_be_removed(tmp_path: Path) -> None:
     settings = {
         "offsets_topic_num_partitions": PARTITIONS,
         "transaction_state_log_num_partitions": PARTITIONS,

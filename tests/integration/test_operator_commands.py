@@ -1,4 +1,4 @@
-"""Commands of those who run a cluster: trim, health, info, drain, limits, settings and disks of brokers."""
+"""Commands for operators of a cluster: trim, health, info, drain, limits, settings and disks of brokers."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def topic(cluster: Cluster) -> str:
-    """A topic of two partitions on all nodes, with four records each."""
+    """Create a topic of two partitions on all nodes, with four records each."""
     name = f"care-{uuid4().hex[:8]}"
     ottla(cluster.bootstrap, "topic", "create", name, "-p", "2", "-r", "3")
     for partition in ("0", "1"):
@@ -35,9 +35,7 @@ def rows(cluster: Cluster, *arguments: str) -> list[dict[str, object]]:
     return found
 
 
-def test_trim_deletes_the_oldest_records_of_the_partitions_that_were_chosen(
-    cluster: Cluster, topic: str
-) -> None:
+def test_trim_deletes_the_oldest_records_of_the_selected_partitions(cluster: Cluster, topic: str) -> None:
     where = cluster.bootstrap
 
     planned = ottla(where, "topic", "trim", topic, "-p", "1", "--before-offset", "2", "--dry-run")
@@ -55,7 +53,7 @@ def test_trim_deletes_the_oldest_records_of_the_partitions_that_were_chosen(
     assert len(ottla(where, "consume", topic, "-p", "0", "-e").splitlines()) == 4
 
 
-def test_trim_goes_by_time_and_to_the_end(cluster: Cluster, topic: str) -> None:
+def test_trim_deletes_records_up_to_a_time_or_to_the_end(cluster: Cluster, topic: str) -> None:
     ottla(cluster.bootstrap, "topic", "config", topic, "--set", "retention.ms=-1")
 
     by_time = rows(cluster, "topic", "trim", topic, "-p", "0", "--before-timestamp", "1970-01-01T00:00:03Z")
@@ -74,12 +72,12 @@ def test_trim_goes_by_time_and_to_the_end(cluster: Cluster, topic: str) -> None:
         (("--before-timestamp", "soon"), "or as ms since 1970"),
     ],
 )
-def test_trim_says_what_it_needs(arguments: tuple[str, ...], words: str) -> None:
+def test_trim_names_missing_options(arguments: tuple[str, ...], words: str) -> None:
     assert words in ottla("127.0.0.1:1", "topic", "trim", "t", *arguments, code=2)
 
 
 def test_a_drained_broker_leads_nothing_until_it_is_undrained(cluster: Cluster) -> None:
-    """Of few partitions the others lead one each, and none goes back: that is as even as it was before."""
+    """The other brokers have equal shares of few partitions, so none of these moves back."""
     topic = f"led-{uuid4().hex[:8]}"
     ottla(cluster.bootstrap, "topic", "create", topic, "-p", "6", "-r", "3")
 
@@ -92,19 +90,19 @@ def test_a_drained_broker_leads_nothing_until_it_is_undrained(cluster: Cluster) 
 
     ottla(cluster.bootstrap, "topic", "elect", topic)
     drained = ottla(cluster.bootstrap, "broker", "drain", "1")
-    eventually(lambda: led() == 0, "it leads nothing")
-    eventually(lambda: json.loads(status())["not_leading"] == [1], "a balance gives it nothing to lead")
+    eventually(lambda: led() == 0, "the broker leads nothing")
+    eventually(lambda: json.loads(status())["not_leading"] == [1], "a balance gives the broker no leaders")
     undrained = ottla(cluster.bootstrap, "broker", "undrain", "1")
-    eventually(lambda: led() != 0, "it leads again")
+    eventually(lambda: led() != 0, "the broker leads again")
     again = ottla(cluster.bootstrap, "broker", "undrain", "1")
-    eventually(lambda: json.loads(status())["not_leading"] == [], "a balance may do so again")
+    eventually(lambda: json.loads(status())["not_leading"] == [], "a balance may give it leaders again")
 
     assert "handed over by broker 1" in drained
     assert "taken back by broker 1\n" in undrained and not undrained.startswith("0 ")
     assert again == "0 partitions taken back by broker 1, which has its share\n"
 
 
-def test_limits_are_set_shown_and_taken_away(cluster: Cluster, topic: str) -> None:
+def test_limits_are_set_shown_and_removed(cluster: Cluster, topic: str) -> None:
     where = cluster.bootstrap
     ottla(where, "broker", "throttle", "1", "--rate", "5000000", "--topic", topic)
     shown = json.loads(ottla(where, "broker", "throttle", "--output", "json"))
@@ -123,7 +121,9 @@ def test_settings_of_one_broker_and_of_all_change_while_they_run(cluster: Cluste
     ottla(where, "broker", "config", "2", "--set", "log.cleaner.threads=2")
 
     of_all = ottla(where, "broker", "config", "all")
-    eventually(lambda: "log.retention.ms" in ottla(where, "broker", "config", "2"), "it heard of both")
+    eventually(
+        lambda: "log.retention.ms" in ottla(where, "broker", "config", "2"), "the broker has both settings"
+    )
     of_one = ottla(where, "broker", "config", "2")
     ottla(where, "broker", "config", "all", "--reset", "log.retention.ms")
     ottla(where, "broker", "config", "2", "--reset", "log.cleaner.threads")
@@ -142,14 +142,16 @@ def test_the_disks_of_brokers_are_shown_with_their_replicas(cluster: Cluster, to
     assert [one["partition"] for one in mine] == [0, 1] and {one["broker"] for one in replicas} == {2}
 
 
-def test_a_cluster_that_lost_a_node_says_what_is_wrong_and_shows_the_partitions(
+def test_a_cluster_without_a_node_reports_the_problem_and_the_partitions(
     cluster: Cluster, topic: str
 ) -> None:
     where = cluster.bootstrap
     well = ottla(where, "cluster", "health")
     cluster.kill(2)
     try:
-        eventually(lambda: topic in ottla(where, "topic", "describe", "--under-replicated"), "it is missed")
+        eventually(
+            lambda: topic in ottla(where, "topic", "describe", "--under-replicated"), "the replica is missing"
+        )
         ill = ottla(where, "topic", "describe", topic, "--under-replicated")
         none = ottla(where, "topic", "describe", topic, "--unavailable")
         asked = start(where, "cluster", "health", "--output", "json")

@@ -1,6 +1,6 @@
 """The README and the pages of the documentation, each followed from an empty folder to its end.
 
-Pages on Spark are in tests/pipeline/spark/test_pages.py, which has a session for all of them.
+The pages about Spark are in tests/pipeline/spark/test_pages.py, which has one Spark session for all.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_a_reader_comes_to_the_end_of_a_page(name: str, tmp_path: Path) -> None:
+def test_a_reader_can_follow_a_page_to_its_end(name: str, tmp_path: Path) -> None:
     reason = why_no_namespaces()
     missing = missing_programs(ROOT / name)
     if reason is not None or missing:
@@ -51,7 +51,7 @@ def test_a_page_at_which_a_reader_would_be_stuck_fails(tmp_path: Path, page: str
     assert done.returncode == 1 and done.stdout.startswith(told), done.stdout
 
 
-def test_a_page_goes_on_in_one_shell_with_the_files_that_it_saves(tmp_path: Path) -> None:
+def test_a_page_runs_in_one_shell_with_the_files_that_it_saves(tmp_path: Path) -> None:
     if (reason := why_no_namespaces()) is not None:
         pytest.skip(reason)
     (tmp_path / "page.md").write_text(

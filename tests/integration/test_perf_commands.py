@@ -1,4 +1,4 @@
-"""`ottla perf`: what is measured, in the words of Kafka's tools, also of what was interrupted."""
+"""`ottla perf`: measurements in the format of Kafka's tools, also of an interrupted run."""
 
 import json
 import re
@@ -46,7 +46,7 @@ def test_records_are_sent_and_read(cluster: Cluster) -> None:
     assert part["records"] >= 100 and part["bytes"] == part["records"] * 200
 
 
-def test_fewer_records_than_wanted_are_told(cluster: Cluster) -> None:
+def test_fewer_records_than_requested_are_reported(cluster: Cluster) -> None:
     ottla(cluster.bootstrap, "topic", "create", "empty")
 
     told = ottla(cluster.bootstrap, "perf", "consume", "empty", "-n", "3", "--timeout", "1", code=1)
@@ -55,7 +55,7 @@ def test_fewer_records_than_wanted_are_told(cluster: Cluster) -> None:
     assert ottla(cluster.bootstrap, "perf", "consume", "empty").splitlines()[1].split(", ")[4] == "0"
 
 
-def test_a_rate_holds_and_lines_of_a_file_are_sent(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_rate_is_kept_and_lines_of_a_file_are_sent(cluster: Cluster, tmp_path: Path) -> None:
     lines = tmp_path / "lines"
     lines.write_text("apple\npear\n\n")
     ottla(cluster.bootstrap, "topic", "create", "lines")
@@ -68,7 +68,7 @@ def test_a_rate_holds_and_lines_of_a_file_are_sent(cluster: Cluster, tmp_path: P
     assert set(ottla(cluster.bootstrap, "consume", "lines", "-e").split()) == {"apple", "pear"}
 
 
-def test_a_topic_of_its_own_is_deleted_and_one_that_is_there_is_not(cluster: Cluster) -> None:
+def test_a_temporary_topic_is_deleted_and_an_existing_one_is_not(cluster: Cluster) -> None:
     where = cluster.bootstrap
 
     ottla(where, "perf", "latency", "passing", "--create-topic", "-p", "3", "-n", "5")
@@ -80,7 +80,7 @@ def test_a_topic_of_its_own_is_deleted_and_one_that_is_there_is_not(cluster: Clu
     assert "Topic 'typo' does not exist." in unknown
 
 
-def test_latencies_go_from_a_producer_to_a_consumer(cluster: Cluster) -> None:
+def test_latencies_are_measured_from_a_producer_to_a_consumer(cluster: Cluster) -> None:
     where = cluster.bootstrap
 
     text = ottla(where, "perf", "latency", "measured", "-n", "20")
@@ -93,7 +93,7 @@ def test_latencies_go_from_a_producer_to_a_consumer(cluster: Cluster) -> None:
     assert told["records"] == 20 and 0 < told["average_latency_ms"] <= told["max_latency_ms"]
 
 
-def test_what_is_interrupted_tells_the_figures_so_far_and_takes_its_topic_away(cluster: Cluster) -> None:
+def test_an_interrupted_run_prints_its_figures_so_far_and_deletes_its_topic(cluster: Cluster) -> None:
     words = ("--create-topic", "-n", "1000000", "--throughput", "50", "--output", "json")
     process = start(cluster.bootstrap, "perf", "produce", "mine", *words)
     begun = time.monotonic()
@@ -116,5 +116,5 @@ def test_what_is_interrupted_tells_the_figures_so_far_and_takes_its_topic_away(c
         (("consume", "t", "--from", "soon"), "is not beginning, end, an offset"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(words: tuple[str, ...], told: str) -> None:
+def test_impossible_measurements_are_rejected(words: tuple[str, ...], told: str) -> None:
     assert told in ottla("127.0.0.1:1", "perf", *words, code=2)

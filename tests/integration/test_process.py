@@ -1,4 +1,4 @@
-"""A node as a process: start, READY, graceful stop, and its data directory for itself alone."""
+"""A node as a process: start, READY, graceful stop, and exclusive use of its data directory."""
 
 import http.client
 import json
@@ -22,7 +22,7 @@ from tests.node_fork import popen
 from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
-START_LIMIT_S = 30  # a machine under load; scripts/bench measures what it really takes
+START_LIMIT_S = 30  # for a machine under load; scripts/bench measures the usual time
 
 
 def metadata_of(server: Server) -> str:
@@ -40,7 +40,7 @@ def test_ready_means_that_it_serves(tmp_path: Path, start_node: StartNode) -> No
     assert server.stop() == 0
 
 
-def test_ready_names_the_port_that_was_free(tmp_path: Path, start_node: StartNode) -> None:
+def test_ready_names_the_port_that_was_chosen(tmp_path: Path, start_node: StartNode) -> None:
     server = start_node(tmp_path, "listeners=PLAINTEXT://127.0.0.1:0")
 
     assert metadata_of(server)
@@ -55,7 +55,9 @@ def test_it_listens_on_ipv6_alone_or_on_every_address(tmp_path: Path, start_node
         for host in hosts:
             name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
             (broker,) = AdminClient({"bootstrap.servers": name}).list_topics(timeout=20).brokers.values()
-            assert (broker.host, broker.port) == (host, port), "a client is told what it reached"
+            assert (broker.host, broker.port) == (host, port), (
+                "the advertised address is the one that the client used"
+            )
         assert server.stop() == 0
 
 
@@ -66,7 +68,7 @@ def test_sigterm_stops_it_cleanly_and_its_cluster_id_stays(tmp_path: Path, start
 
     assert server.stop() == 0
     assert time.monotonic() - began < START_LIMIT_S
-    assert list(tmp_path.rglob(".kafka_cleanshutdown")), "the next start need not recover"
+    assert list(tmp_path.rglob(".kafka_cleanshutdown")), "the next start needs no recovery"
     again = start_node(tmp_path)
     assert metadata_of(again) == cluster_id
     assert again.stop() == 0
@@ -75,7 +77,7 @@ def test_sigterm_stops_it_cleanly_and_its_cluster_id_stays(tmp_path: Path, start
     assert f"SIGTERM from process {os.getpid()} (" in said and "The node has stopped." in said
 
 
-def test_a_node_that_waits_for_others_stops_when_it_is_told_to(tmp_path: Path) -> None:
+def test_a_node_that_waits_for_others_stops_on_a_signal(tmp_path: Path) -> None:
     ports = [free_port() for _ in range(4)]
     voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(ports[:3]))
     settings = {
@@ -122,7 +124,7 @@ def test_sigterm_answers_or_closes_a_waiting_fetch(tmp_path: Path, start_node: S
         assert time.monotonic() - began < START_LIMIT_S
 
 
-def test_a_second_node_on_the_same_directory_is_refused(tmp_path: Path, start_node: StartNode) -> None:
+def test_a_second_node_on_the_same_directory_is_rejected(tmp_path: Path, start_node: StartNode) -> None:
     server = start_node(tmp_path)
     command = [sys.executable, "-m", "ottla", "start", "--port", str(free_port())]
 
@@ -143,7 +145,7 @@ def test_a_second_node_on_the_same_directory_is_refused(tmp_path: Path, start_no
     assert server.stop() == 0
 
 
-def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path, start_node: StartNode) -> None:
+def test_a_taken_port_is_reported_in_one_sentence(tmp_path: Path, start_node: StartNode) -> None:
     server = start_node(tmp_path / "first")
     command = [sys.executable, "-m", "ottla", "start", "--port", str(server.port)]
 
@@ -180,7 +182,7 @@ def test_a_taken_port_of_a_file_is_named(tmp_path: Path) -> None:
     assert f"ottla: Cannot listen on listeners={address}: another process uses that port" in errors
 
 
-SLOW_EXPRESSION = "[ab]*a[ab]{100}|(?:.?){350}"  # 2 ms a name of 249 letters, and a second at most
+SLOW_EXPRESSION = "[ab]*a[ab]{100}|(?:.?){350}"  # 2 ms for a name of 249 letters, and a second at most
 SLOW_GROUPS, LONG_NAMES = 20, 300
 
 
@@ -231,7 +233,7 @@ def test_sigterm_ends_a_node_while_records_are_read_over_rest(tmp_path: Path, st
     server = start_node(tmp_path, "num.partitions=1", f"ottla.rest.listeners=http://{rest}")
     make_records(server, "read")
     cluster_id = json.loads(rest_answer(rest, "/v3/clusters")[1])["data"][0]["cluster_id"]
-    # No record is wanted, so that each page looks at all of them.
+    # The filter matches no record, so each page reads all of them.
     path = f"/v3/clusters/{cluster_id}/topics/read/records?filter=$.absent=1&timeout_ms=30000"
     seen: list[int] = []
     is_ended = threading.Event()
@@ -272,7 +274,7 @@ def make_records(server: Server, topic: str) -> None:
 
 
 def rest_answer(rest: str, path: str, accept: str = "application/json") -> tuple[int, bytes]:
-    """Status and body of a GET; the body of a tail ends with the node."""
+    """Send a GET and return status and body; the body of a live tail ends with the node."""
     connection = http.client.HTTPConnection(rest, timeout=60)
     try:
         connection.request("GET", path, headers={"Accept": accept})

@@ -1,4 +1,4 @@
-"""The fixtures that come with the package, as somebody else's project uses them: by pytest's entry point."""
+"""The fixtures in the package as another project gets them: through pytest's entry point."""
 
 import os
 import subprocess
@@ -9,12 +9,12 @@ import pytest
 
 pytestmark = pytest.mark.slow
 TIMEOUT_S = 240
-# Those of this project, of which some take longer to be imported than all that is tested here.
+# Plugins for the tests of this project. Importing some of them takes longer than the tests below.
 NO_OTHER_PLUGINS = " ".join(
     f"-p no:{name}" for name in ("anyio", "hypothesispytest", "rerunfailures", "schemathesis", "xdist")
 )
 
-# Their conftest.py names nothing of ours, and their pytest runs in their directory.
+# Their conftest.py does not name Ottla, and their pytest runs in their own directory.
 THEIR_TESTS = """
 import time
 
@@ -130,7 +130,7 @@ def test_clusters_of_a_session_and_of_a_test_are_killed_paused_cut_off_and_resta
     assert "3 passed" in done.stdout
 
 
-def test_whoever_does_not_ask_for_a_cluster_pays_nothing_for_it(project: Path) -> None:
+def test_tests_without_a_cluster_pay_nothing_for_it(project: Path) -> None:
     (project / "test_theirs.py").write_text(
         "import sys\n\n\n"
         "def test_nothing():\n    assert not {'ottla.node.broker', 'uvloop'} & set(sys.modules)\n"

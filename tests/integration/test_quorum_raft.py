@@ -1,4 +1,4 @@
-"""The quorum as a node sees it: a voter on a thread of its own, real disks and sockets."""
+"""The quorum as a node uses it: a voter in its own thread, with real disks and sockets."""
 
 import asyncio
 import contextlib
@@ -86,7 +86,7 @@ class Node:
 
 
 def free_ports() -> dict[int, int]:
-    """A port for each of three voters."""
+    """Return a free port for each of three voters."""
     return {node_id: free_port() for node_id in (1, 2, 3)}
 
 
@@ -140,14 +140,14 @@ def test_a_lone_voter_leads_at_once(tmp_path: Path) -> None:
         await until(lambda: node.leading)
         taken_s.append(time.monotonic() - began)
 
-    for name in "abcde":  # a busy machine may hold up one of them
+    for name in "abcde":  # several, since a busy machine may delay one of them
         node = opened(tmp_path / name)
         play([node], scene)
 
     assert min(taken_s) < 0.5
 
 
-def test_a_lone_voter_leads_and_keeps_what_it_was_given(tmp_path: Path) -> None:
+def test_a_lone_voter_leads_and_keeps_its_records(tmp_path: Path) -> None:
     node = opened(tmp_path)
 
     async def scene() -> None:
@@ -168,7 +168,7 @@ def test_a_lone_voter_leads_and_keeps_what_it_was_given(tmp_path: Path) -> None:
 
 
 def test_a_lone_voter_that_leads_rests_between_batches(tmp_path: Path) -> None:
-    """Nobody waits for its heartbeat, and an idle node is to cost next to nothing."""
+    """A lone voter has no followers that need heartbeats, and an idle node should use almost no CPU."""
     node = opened(tmp_path)
 
     async def scene() -> None:
@@ -196,7 +196,7 @@ def test_a_leader_shows_its_own_log_up_to_what_is_committed(tmp_path: Path) -> N
     play([node], scene)
 
 
-def test_the_log_of_the_time_before_the_quorum_is_read_on(tmp_path: Path) -> None:
+def test_a_log_from_before_the_quorum_is_continued(tmp_path: Path) -> None:
     home = tmp_path / "__cluster_metadata-0"
     home.mkdir()
     old = [MetadataBatch(0, 1, 5, [setting("a")]), MetadataBatch(1, 2, 6, [setting("b"), setting("c")])]
@@ -211,7 +211,7 @@ def test_the_log_of_the_time_before_the_quorum_is_read_on(tmp_path: Path) -> Non
     play([node], scene)
 
 
-def test_what_is_appended_without_the_lead_is_refused(tmp_path: Path) -> None:
+def test_an_append_to_a_voter_that_does_not_lead_is_rejected(tmp_path: Path) -> None:
     node = opened(tmp_path)
     with pytest.raises(KafkaError) as refused:
         node.append(setting("a"))
@@ -273,7 +273,7 @@ def test_a_voter_that_was_away_catches_up_in_one_step(tmp_path: Path) -> None:
     play([again], second_scene)
 
 
-def test_a_disk_that_fails_ends_the_quorum_and_fails_what_waits(tmp_path: Path) -> None:
+def test_a_failed_disk_ends_the_quorum_and_fails_waiting_appends(tmp_path: Path) -> None:
     disk = MemoryDisk()
     disk.make_directory(tmp_path)
     node = opened(tmp_path, disk=disk)
@@ -291,7 +291,7 @@ def test_a_disk_that_fails_ends_the_quorum_and_fails_what_waits(tmp_path: Path) 
     assert node.settings == set()
 
 
-def test_a_listener_that_raises_ends_the_quorum_and_is_told_nothing_more(tmp_path: Path) -> None:
+def test_a_listener_that_raises_ends_the_quorum_and_gets_no_further_calls(tmp_path: Path) -> None:
     node = opened(tmp_path)
 
     async def scene() -> None:
@@ -309,20 +309,20 @@ def test_a_listener_that_raises_ends_the_quorum_and_is_told_nothing_more(tmp_pat
 
 
 @pytest.mark.slow
-def test_three_voters_go_on_without_one_and_take_it_in_again(tmp_path: Path) -> None:
+def test_three_voters_continue_without_one_and_accept_it_again(tmp_path: Path) -> None:
     ports = free_ports()
     homes = {node_id: tmp_path / str(node_id) for node_id in ports}
     for home in homes.values():
         home.mkdir()
 
     async def append(nodes: list[Node], name: str) -> None:
-        """Append where the lead is, which may change hands on a busy machine, until all have it."""
+        """Append on the leader, which may change on a busy machine, until all nodes have it."""
 
         tried: set[tuple[int, int]] = set()
 
         def attempt() -> bool:
             for place, node in enumerate(nodes):
-                # Once a reign: what was appended is under way, or its fate is told with the end of the reign.
+                # Once per leader: the record is then being replicated, or fails when that leader resigns.
                 if node.leading and name not in node.settings and (place, node.leading) not in tried:
                     tried.add((place, node.leading))
                     with contextlib.suppress(KafkaError):
@@ -357,7 +357,7 @@ def test_three_voters_go_on_without_one_and_take_it_in_again(tmp_path: Path) -> 
 
 
 class _HeldFile:
-    """A file whose syncs take as long as its disk says."""
+    """A file whose syncs block while those of its disk do."""
 
     def __init__(self, file: DiskFile, is_free: threading.Event) -> None:
         self._file = file
@@ -372,7 +372,7 @@ class _HeldFile:
 
 
 class HeldDisk:
-    """A real disk that hangs in every sync while `is_free` is not set."""
+    """A real disk whose syncs block while `is_free` is not set."""
 
     def __init__(self) -> None:
         self._disk = OsDisk()
@@ -387,7 +387,7 @@ class HeldDisk:
 
 
 @pytest.mark.slow
-def test_a_leader_whose_disk_hangs_leads_no_longer_when_another_may(tmp_path: Path) -> None:
+def test_a_leader_whose_disk_hangs_has_resigned_when_another_leads(tmp_path: Path) -> None:
     ports = free_ports()
     for node_id in ports:
         (tmp_path / str(node_id)).mkdir()
@@ -408,7 +408,7 @@ def test_a_leader_whose_disk_hangs_leads_no_longer_when_another_may(tmp_path: Pa
             try:
                 await until(lambda: any(node.leading for node in nodes.values()))
                 assert hung.leading and not hung.quorum.is_leader, (
-                    "nobody could tell it, but it knows the time"
+                    "it has resigned by its own clock, without a message"
                 )
             finally:
                 disks[first].is_free.set()
@@ -420,7 +420,7 @@ def test_a_leader_whose_disk_hangs_leads_no_longer_when_another_may(tmp_path: Pa
     asyncio.run(run())
 
 
-def test_the_metadata_are_for_their_owner_alone_also_where_an_older_release_made_the_directory(
+def test_only_their_owner_can_read_the_metadata_even_in_a_directory_of_an_older_release(
     tmp_path: Path,
 ) -> None:
     directory = tmp_path / "__cluster_metadata-0"

@@ -1,4 +1,4 @@
-"""Quotas of a running node: connections that come too fast, over TLS too, and a consumer at its rate."""
+"""Quotas of a running node: the rate of new connections, over TLS too, and the rate of a consumer."""
 
 import ssl
 import time
@@ -18,7 +18,7 @@ from tests.integration.test_ssl_listener import Authority
 
 pytestmark = pytest.mark.slow
 
-RATE = 5  # connections a second; fifty at once, as the rate is measured over ten seconds
+RATE = 5  # connections a second; a burst of fifty, since the rate is measured over ten seconds
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture
 def node(tmp_path: Path, authority: Authority) -> Iterator[EmbeddedBroker]:
-    """A node with a listener for TLS, and one for its peers."""
+    """Start a node with a listener for TLS, and one for other nodes."""
     made = start_embedded(
         tmp_path,
         listeners="SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
@@ -48,14 +48,14 @@ def connect(port: int, context: ssl.SSLContext | None) -> WireClient:
 
 
 def served_after(port: int, context: ssl.SSLContext | None = None) -> float:
-    """Return the seconds until a new connection has its first answer."""
+    """Return the seconds until a new connection has its first response."""
     began_s = time.monotonic()
     with connect(port, context) as client:
         client.call("api_versions", 2)
         return time.monotonic() - began_s
 
 
-def test_connections_that_come_too_fast_wait_and_those_of_nodes_do_not(
+def test_connections_beyond_the_rate_wait_and_connections_of_nodes_do_not(
     node: EmbeddedBroker, authority: Authority
 ) -> None:
     tls, inner = (one.port for one in node.broker.listeners)
@@ -69,7 +69,7 @@ def test_connections_that_come_too_fast_wait_and_those_of_nodes_do_not(
         waited = sorted(one.result() for one in waits)
 
     took_s = time.monotonic() - began_s
-    # Fifty at once; ten more are let in one after the other. None is lost.
+    # Fifty are accepted at once and ten more one after the other. None is lost.
     assert len(waited) == 60 and 1.0 < waited[-1] < 20
     assert took_s > 1.0 and of_node_s < 1.0
     told = node.call(lambda broker: broker.base.connection_quota.rates.readings(10))
@@ -77,7 +77,7 @@ def test_connections_that_come_too_fast_wait_and_those_of_nodes_do_not(
     assert 0 < throttle_ms["SSL"] <= 1_000 and throttle_ms["PLAINTEXT"] == 0
 
 
-def test_a_rate_that_is_raised_holds_for_those_that_wait(node: EmbeddedBroker) -> None:
+def test_a_raised_rate_applies_to_waiting_connections(node: EmbeddedBroker) -> None:
     _, inner = (one.port for one in node.broker.listeners)
     with ExitStack() as stack:
         admin = stack.enter_context(connect(inner, None))
@@ -94,7 +94,7 @@ def test_a_rate_that_is_raised_holds_for_those_that_wait(node: EmbeddedBroker) -
         for client, number in zip(clients, sent, strict=True):
             client.receive("api_versions", 2, number)
 
-    # Fifty that wait would take ten seconds.
+    # Fifty connections that still wait would take ten seconds.
     assert time.monotonic() - began_s < 5.0
 
 
@@ -143,11 +143,11 @@ def test_a_consumer_reads_everything_at_the_rate_of_its_quota(tmp_path: Path) ->
         node.stop()
 
     assert read == values
-    # A megabyte may come at once, and half of one in five seconds.
+    # A burst of a megabyte is allowed, and half a megabyte in five seconds.
     assert 3.0 < took_s < 30
 
 
-def test_a_quota_holds_after_a_restart_and_for_the_user_that_was_named(tmp_path: Path) -> None:
+def test_a_quota_survives_a_restart_and_applies_to_the_named_user(tmp_path: Path) -> None:
     def produce(client: WireClient) -> int:
         partition = {"index": 0, "records": batch([bytes(10_000)])}
         topics = [{"name": "t", "partition_data": [partition]}]

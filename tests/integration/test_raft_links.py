@@ -1,7 +1,7 @@
-"""The links among voters over real sockets: who is let in, what strangers can do, what a peer cannot.
+"""The links among voters over real sockets: which peers are accepted, and what strangers and peers cannot do.
 
 The attacks are those that open pysyncobj's own port (X1 to X10 in metadata_raft/DESIGN.md): pickles, forged
-votes, frames without end, descriptors used up.
+votes, endless frames, exhausted file descriptors.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ def identity(node_id: int, cluster_id: bytes = CLUSTER_ID) -> LinkIdentity:
 
 
 class End:
-    """One node's links, and what they told."""
+    """The links of one node, and what they reported."""
 
     def __init__(self, node_id: int, ports: dict[int, int], **settings: Any) -> None:
         self.heard: list[tuple[int, bytes]] = []
@@ -97,7 +97,7 @@ async def pair(
     return *ends, [await end.start(tasks) for end in ends]
 
 
-def test_two_nodes_that_share_the_secret_hear_each_other_and_know_where_brokers_are() -> None:
+def test_two_nodes_that_share_the_secret_exchange_messages_and_broker_endpoints() -> None:
     async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
         one, two, running = await pair(tasks)
         await until(lambda: one.links.has_room(2) and two.links.has_room(1))
@@ -113,7 +113,7 @@ def test_two_nodes_that_share_the_secret_hear_each_other_and_know_where_brokers_
     play(scene)
 
 
-def test_a_voter_with_another_secret_is_named_by_both_ends_and_in_what_they_wait_for(
+def test_a_voter_with_another_secret_is_reported_by_both_ends(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
@@ -132,7 +132,7 @@ def test_a_voter_with_another_secret_is_named_by_both_ends_and_in_what_they_wait
     play(scene)
 
 
-def test_a_peer_that_does_not_read_keeps_no_connection_open_at_the_end() -> None:
+def test_a_peer_that_does_not_read_keeps_no_connection_open_at_a_stop() -> None:
     async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
         one, two, running = await pair(tasks)
         await until(lambda: one.links.has_room(2) and two.links.has_room(1))
@@ -173,7 +173,7 @@ def test_a_node_with_another_secret_cluster_or_name_gets_no_link(stranger: dict[
     play(scene)
 
 
-def test_a_node_that_is_no_voter_is_told_where_brokers_are_and_sent_away() -> None:
+def test_a_node_that_is_no_voter_gets_the_broker_endpoints_and_no_link() -> None:
     async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
         one, _, running = await pair(tasks)
         await until(lambda: 2 in one.links.endpoints)
@@ -197,15 +197,15 @@ PICKLE = b"cos\nsystem\n(S'touch /tmp/ottla-was-opened'\ntR."
 @pytest.mark.parametrize(
     "first_words",
     [
-        struct.pack("<i", len(PICKLE)) + PICKLE,  # X1: pysyncobj's own frame, which it would unpickle
+        struct.pack("<i", len(PICKLE)) + PICKLE,  # X1: a frame of pysyncobj, which would unpickle it
         struct.pack(">I", len(PICKLE)) + PICKLE,
-        struct.pack(">I", 2**31) + b"x" * 1000,  # X5, X9: a frame without end
+        struct.pack(">I", 2**31) + b"x" * 1000,  # X5, X9: an endless frame
         b"GET / HTTP/1.1\r\n\r\n",
         struct.pack(">I", 8) + b"readonly",  # X3: an observer of pysyncobj
-        struct.pack(">I", 2) + b"\7\0",  # entries before any proof
+        struct.pack(">I", 2) + b"\7\0",  # entries before the proof
     ],
 )
-def test_strangers_are_cut_off_at_their_first_words(first_words: bytes) -> None:
+def test_strangers_are_disconnected_at_their_first_bytes(first_words: bytes) -> None:
     async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
         one, _, running = await pair(tasks)
         reader, writer = await asyncio.open_connection(*one.settings.listen)
@@ -221,9 +221,9 @@ def test_strangers_are_cut_off_at_their_first_words(first_words: bytes) -> None:
     assert not Path("/tmp/ottla-was-opened").exists()
 
 
-def test_a_proof_that_was_overheard_is_worth_nothing_on_another_connection() -> None:
+def test_a_recorded_proof_is_invalid_on_another_connection() -> None:
     async def exchange(one: End, second_frame: bytes | None) -> tuple[bytes, bytes]:
-        """Say hello as node 2; the proof that was sent, and the server's last words."""
+        """Say hello as node 2; return the proof that was sent, and the last frame of the server."""
         reader, writer = await asyncio.open_connection(*one.settings.listen)
         said = hello(identity(2), b"n" * 32, purpose=LINK)
         writer.write(struct.pack(">I", len(said)) + said)
@@ -252,7 +252,7 @@ def test_a_proof_that_was_overheard_is_worth_nothing_on_another_connection() -> 
     play(scene)
 
 
-def test_a_peer_that_sends_nonsense_loses_its_link_and_may_come_again() -> None:
+def test_a_peer_that_sends_nonsense_loses_its_link_and_may_reconnect() -> None:
     async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
         one, two, running = await pair(tasks)
         await until(lambda: one.links.has_room(2) and two.links.has_room(1))
@@ -269,7 +269,7 @@ def test_a_peer_that_sends_nonsense_loses_its_link_and_may_come_again() -> None:
 
 
 class Crowd:
-    """Hostile sockets: they keep connections to a listener open and say little or nothing."""
+    """Hostile sockets: they keep connections to a listener open and send little or nothing."""
 
     def __init__(self, address: tuple[str, int], count: int, first_words: bytes = b"") -> None:
         self.address = address
@@ -307,10 +307,10 @@ HALF_A_HELLO = struct.pack(">I", 100) + b"x" * 50
 @pytest.mark.slow
 @pytest.mark.parametrize("with_tls", [False, True], ids=["plain", "TLS"])
 @pytest.mark.parametrize("first_words", [b"", HALF_A_HELLO], ids=["silent", "slow"])
-def test_strangers_without_end_keep_no_voter_out(
+def test_an_endless_stream_of_strangers_keeps_no_voter_out(
     with_tls: bool, first_words: bytes, request: pytest.FixtureRequest
 ) -> None:
-    """Both listeners are full of them before the voters meet, and stay so."""
+    """Both listeners are full of strangers before the voters connect, and stay full."""
     certificates = request.getfixturevalue("certificates") if with_tls else None
 
     async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
@@ -329,7 +329,7 @@ def test_strangers_without_end_keep_no_voter_out(
             end.links.dial(end.voters)
 
         await until(lambda: all(end.links.has_room(3 - one) for one, end in enumerate(ends, 1)), 30)
-        # They are few to the operating system too.
+        # The sockets of all other strangers are closed, too.
         await until(lambda: all(len(crowd.open) < 2 * MAX_STRANGERS for crowd in crowds), 30)
         assert all(len(end.links._strangers) <= MAX_STRANGERS for end in ends)
         for task in hostile:
@@ -342,7 +342,7 @@ def test_strangers_without_end_keep_no_voter_out(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("with_tls", [False, True], ids=["plain", "TLS"])
-def test_a_stranger_waits_for_a_short_time_only(
+def test_an_idle_stranger_is_disconnected_soon(
     with_tls: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch.setattr(raft_link, "STRANGER_SECONDS", 0.3)
@@ -380,7 +380,7 @@ def test_a_node_without_descriptors_listens_again_when_it_has_some() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard))
         try:
             asker.setblocking(False)
-            await loop.sock_connect(asker, one.settings.listen)  # The kernel takes it, the node cannot.
+            await loop.sock_connect(asker, one.settings.listen)  # the kernel accepts it, the node cannot
             await asyncio.sleep(0.3)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
@@ -394,8 +394,8 @@ def test_a_node_without_descriptors_listens_again_when_it_has_some() -> None:
     play(scene)
 
 
-def test_a_peer_that_moved_is_looked_up_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stock keeps an address for ten minutes."""
+def test_the_address_of_a_peer_that_moved_is_looked_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pysyncobj itself caches an address for ten minutes."""
 
     async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
         ports = {1: free_port(), 2: free_port()}
@@ -426,16 +426,16 @@ def test_a_peer_that_moved_is_looked_up_anew(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("with_hello", [True, False])
 @pytest.mark.parametrize("with_tls", [False, True], ids=["plain", "TLS"])
-def test_who_leaves_a_handshake_is_told_when_it_leaves_again_and_has_not_come_through_one_meanwhile(
+def test_a_peer_that_leaves_two_handshakes_in_a_row_is_logged_as_rejected(
     with_hello: bool, with_tls: bool, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
 ) -> None:
-    """A node that ends leaves the handshakes that it is in: nobody has rejected it."""
+    """A node that is stopped leaves its handshakes; that is no rejection."""
     caplog.set_level("INFO")
     certificates = request.getfixturevalue("certificates") if with_tls else None
     said = "was rejected"
 
     async def leave(one: End) -> None:
-        """Leave the handshake of node 2 after its hello, or in the midst of TLS, or without a word."""
+        """Leave a handshake as node 2: after its hello, during TLS, or without sending anything."""
         refused = one.links.refused
         hand = None
         if certificates is not None and with_hello:
@@ -457,12 +457,12 @@ def test_who_leaves_a_handshake_is_told_when_it_leaves_again_and_has_not_come_th
         assert said not in caplog.text
 
         running.append(await two.start(tasks))
-        # Each of them has been dialled.
+        # Each node has connected to the other.
         await until(
             lambda: all(len(end.links._wires.get(3 - own, ())) > 1 for own, end in ((1, one), (2, two)))
         )
         await leave(one)
-        assert said not in caplog.text, "it had come through one since"
+        assert said not in caplog.text, "a handshake has succeeded since"
         await leave(one)
         assert said in caplog.text
         return running
@@ -470,7 +470,7 @@ def test_who_leaves_a_handshake_is_told_when_it_leaves_again_and_has_not_come_th
     play(scene)
 
 
-def test_only_the_last_who_left_are_remembered() -> None:
+def test_only_the_last_peers_that_left_are_remembered() -> None:
     async def scene() -> None:
         ports = {1: free_port(), 2: free_port()}
         links, wire = End(1, ports).links, LinkWire()
@@ -488,7 +488,7 @@ def test_only_the_last_who_left_are_remembered() -> None:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """ca.pem, and NAME.pem with chain and key for some names."""
+    """Write ca.pem, and NAME.pem with a key and a certificate chain for some names."""
     home = write_certificates(tmp_path_factory.mktemp("certificates"), "node-1", "node-2", "node-9")
     return write_forged(home, forged="node-2")
 
@@ -536,7 +536,7 @@ def test_a_certificate_speaks_for_its_own_node_only(certificates: Path, name: st
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_listener_with_certificates_hears_nobody_without(certificates: Path) -> None:
+def test_a_listener_with_certificates_rejects_peers_without_one(certificates: Path) -> None:
     async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
         asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
         ports = {1: free_port(), 2: free_port()}
@@ -567,7 +567,7 @@ def test_a_listener_with_certificates_hears_nobody_without(certificates: Path) -
         (None, False),
     ],
 )
-def test_a_listener_with_users_lets_in_who_logs_in(login: LinkLogin | None, is_let_in: bool) -> None:
+def test_a_listener_with_users_accepts_peers_that_log_in(login: LinkLogin | None, is_let_in: bool) -> None:
     async def scene() -> None:
         ports = {1: free_port(), 2: free_port()}
         server = End(1, ports, users=lambda: {"node": "node-secret"})

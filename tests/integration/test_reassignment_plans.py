@@ -1,4 +1,4 @@
-"""`ottla topic reassign` by plans: what kafka-reassign-partitions reads, writes and prints."""
+"""`ottla topic reassign` with plans: it reads, writes and prints what kafka-reassign-partitions does."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def topic(cluster: Cluster) -> str:
-    """A topic of two partitions on brokers 0 and 1."""
+    """Create a topic of two partitions on brokers 0 and 1."""
     name = f"moved-{uuid4().hex[:8]}"
     ottla(cluster.bootstrap, "topic", "create", name, "-p", "2", "-r", "2")
     ottla(cluster.bootstrap, "topic", "reassign", name, "-r", "0,1")
@@ -35,7 +35,7 @@ def replicas(cluster: Cluster, topic: str) -> list[list[int]]:
     return [one["replicas"] for one in told["partitions"]]
 
 
-def test_a_plan_is_generated_carried_out_verified_and_rolled_back(
+def test_a_plan_is_generated_executed_verified_and_rolled_back(
     cluster: Cluster, topic: str, tmp_path: Path
 ) -> None:
     where = cluster.bootstrap
@@ -68,7 +68,7 @@ def test_a_plan_is_generated_carried_out_verified_and_rolled_back(
 
 
 def ottla_code_1(bootstrap: str, *arguments: str) -> str:
-    """Run a command that ends with 1 and no complaint; return its output."""
+    """Run a command that must end with 1 and print no error, and return its output."""
     from tests.compat.command_line import TIMEOUT_S, start
 
     process = start(bootstrap, *arguments)
@@ -96,7 +96,7 @@ def test_a_slow_move_is_in_progress_until_it_is_cancelled(
     assert "10000" in limited
     assert f"Successfully cancelled partition reassignments for: {topic}-0,{topic}-1" in cancelled
     assert again == "None of the specified partition reassignments are active.\n"
-    eventually(lambda: replicas(cluster, topic) == [[0, 1], [0, 1]], "they are where they were")
+    eventually(lambda: replicas(cluster, topic) == [[0, 1], [0, 1]], "the replicas are where they were")
     assert ottla(where, "broker", "throttle") == "nothing is throttled\n"
 
 
@@ -117,13 +117,11 @@ def test_a_slow_move_is_in_progress_until_it_is_cancelled(
         (("t", "--generate", "-r", "1"), "Use one of --replicas, --json and --generate."),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(words: tuple[str, ...], told: str) -> None:
+def test_conflicting_options_are_rejected(words: tuple[str, ...], told: str) -> None:
     assert told in ottla("127.0.0.1:1", "topic", "reassign", *words, code=2)
 
 
-def test_brokers_and_partitions_that_are_not_there_are_named(
-    cluster: Cluster, topic: str, tmp_path: Path
-) -> None:
+def test_missing_brokers_and_partitions_are_named(cluster: Cluster, topic: str, tmp_path: Path) -> None:
     where, plan = cluster.bootstrap, tmp_path / "plan.json"
     plan.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 9, "replicas": [0]}]}))
 

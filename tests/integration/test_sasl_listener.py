@@ -1,4 +1,4 @@
-"""Listeners whose clients log in: the clients of several libraries, right and wrong passwords."""
+"""Listeners with logins: clients of several libraries, right and wrong passwords."""
 
 import asyncio
 import re
@@ -25,18 +25,18 @@ from ottla.node.broker import Broker
 from tests.compat.wire_client import Closed, WireClient
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
 
-with warnings.catch_warnings():  # it reads its schemas in a way that Python 3.11 deprecates
+with warnings.catch_warnings():  # kafka-python reads its schemas in a way that Python 3.11 deprecates
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaProducer
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 PATIENT_S = 60.0
-OVER_TLS, OPEN, SHORT = "TLS", "OPEN", "SHORT"  # the listeners
+OVER_TLS, OPEN, SHORT = "TLS", "OPEN", "SHORT"  # listener names
 SCRAM_512, SCRAM_256, PLAIN = "SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"
 
 
 class Node:
-    """A node with SASL listeners, which began with a user."""
+    """A node with SASL listeners, which has a user from its first start."""
 
     def __init__(self, home: Path) -> None:
         ca = trustme.CA()
@@ -108,7 +108,7 @@ def until(holds: Callable[[], bool]) -> None:
     ("listener", "mechanism"),
     [(OVER_TLS, SCRAM_512), (OVER_TLS, PLAIN), (OPEN, SCRAM_512), (OPEN, SCRAM_256)],
 )
-def test_records_go_there_and_back_for_who_logs_in(node: Node, listener: str, mechanism: str) -> None:
+def test_clients_that_log_in_produce_and_consume(node: Node, listener: str, mechanism: str) -> None:
     topic = f"{listener}-{mechanism}"
     settings = node.settings(listener, mechanism)
     admin = AdminClient(settings)
@@ -127,7 +127,7 @@ def test_records_go_there_and_back_for_who_logs_in(node: Node, listener: str, me
 
 
 @pytest.mark.parametrize(("listener", "mechanism"), [(OVER_TLS, PLAIN), (OPEN, SCRAM_512)])
-def test_a_wrong_password_is_heard_of_at_once(node: Node, listener: str, mechanism: str) -> None:
+def test_a_wrong_password_is_reported_at_once(node: Node, listener: str, mechanism: str) -> None:
     heard: list[KafkaError] = []
     settings = node.settings(listener, mechanism, password="wrong")
     before = node.counts(listener)["failed"]
@@ -142,7 +142,7 @@ def test_a_wrong_password_is_heard_of_at_once(node: Node, listener: str, mechani
     assert node.counts(listener)["failed"] > before
 
 
-def test_kafka_python_logs_in_and_hears_of_a_wrong_password(node: Node) -> None:
+def test_kafka_python_logs_in_and_reports_a_wrong_password(node: Node) -> None:
     settings = {
         "bootstrap_servers": node.address(OPEN),
         "security_protocol": "SASL_PLAINTEXT",
@@ -154,7 +154,7 @@ def test_kafka_python_logs_in_and_hears_of_a_wrong_password(node: Node) -> None:
     producer.close()
 
     before = node.counts(OPEN)["failed"]
-    # In a process of its own, since it leaves sockets behind when it cannot begin.
+    # Runs in a separate process, since it leaves sockets open if it cannot connect.
     program = f"""
 import kafka, logging
 logging.basicConfig(level=logging.WARNING)
@@ -164,13 +164,13 @@ kafka.KafkaProducer(**{settings!r}, sasl_plain_password="wrong", bootstrap_timeo
         [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=PATIENT_S
     )
     assert failed.returncode != 0
-    # It throws the answer away if it finds the end of the connection in the same read.
+    # kafka-python drops the response if it reads the end of the connection at the same time.
     assert re.search("SaslAuthenticationFailed|socket disconnected", failed.stderr), failed.stderr
     assert node.counts(OPEN)["failed"] > before
 
 
 @pytest.mark.parametrize("listener", [OPEN, OVER_TLS])
-def test_a_client_that_reads_late_hears_why_its_login_failed_before_the_connection_ends(
+def test_a_client_that_reads_late_gets_the_reason_of_a_failed_login_before_the_close(
     node: Node, listener: str
 ) -> None:
     def request(key: int, version: int, body: bytes) -> bytes:
@@ -188,7 +188,7 @@ def test_a_client_that_reads_late_hears_why_its_login_failed_before_the_connecti
         assert connection.recv(4_096)
         connection.sendall(request(36, 0, struct.pack(">i", 1) + b"x"))
         until(lambda: node.counts(listener)["failed"] > before)
-        time.sleep(0.5)  # the answer was sent, and the node has closed
+        time.sleep(0.5)  # time to send the response and to close the connection
 
         answer = b"".join(iter(lambda: connection.recv(4_096), b""))
 
@@ -197,7 +197,7 @@ def test_a_client_that_reads_late_hears_why_its_login_failed_before_the_connecti
     assert b"invalid credentials" in answer
 
 
-def test_aiokafka_logs_in_and_hears_of_a_wrong_password(node: Node) -> None:
+def test_aiokafka_logs_in_and_reports_a_wrong_password(node: Node) -> None:
     def producer(password: str) -> AIOKafkaProducer:
         return AIOKafkaProducer(
             bootstrap_servers=node.address(OPEN),
@@ -245,7 +245,7 @@ def test_a_client_logs_in_again_while_it_produces(node: Node) -> None:
 
 
 def shown_of(address: str, *users: str) -> dict[str, bytes]:
-    """Return what SCRAM shows of each user, whose clients leave with that: salt and iterations."""
+    """Return the salt and iterations that SCRAM sends for each user before the password is checked."""
     found = {}
     for user in users:
         with WireClient(address) as client:
@@ -260,8 +260,8 @@ def until_failed(embedded: EmbeddedBroker, count: int) -> None:
     until(lambda: embedded.call(lambda one: one.listeners[0].logins.failed) == count)
 
 
-def test_a_stranger_cannot_tell_which_users_there_are_also_after_a_restart(tmp_path: Path) -> None:
-    """Salts and iterations are alike for all names, and stay; each look counts as a failed login."""
+def test_a_stranger_cannot_tell_which_users_exist_even_after_a_restart(tmp_path: Path) -> None:
+    """Salt and iterations look alike for all names, and are stable; each attempt counts as a failed login."""
     users = [*(f"user-{number}" for number in range(8)), *(f"nobody-{number}" for number in range(8))]
     settings = {
         "listeners": "OPEN://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
@@ -288,8 +288,8 @@ def test_a_stranger_cannot_tell_which_users_there_are_also_after_a_restart(tmp_p
     assert {len(salt) for salt in salts.values()} == {32} and len(set(salts.values())) == len(users)
 
 
-def test_an_address_that_stands_for_many_clients_is_let_in_again_by_a_setting(tmp_path: Path) -> None:
-    """As of a load balancer: one client with an old password keeps all others out, until somebody says so."""
+def test_a_setting_exempts_an_address_of_many_clients_from_lock_outs(tmp_path: Path) -> None:
+    """Such as a load balancer: one client with an old password locks out all, until it is exempt."""
     users = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="right";'
     embedded = start_embedded(
         tmp_path,
@@ -322,13 +322,13 @@ def test_an_address_that_stands_for_many_clients_is_let_in_again_by_a_setting(tm
 
     def fail(broker: Broker) -> None:
         now_s = asyncio.get_running_loop().time()
-        for _ in range(60):  # beyond the burst, and what is made good while the test runs
+        for _ in range(60):  # more than the burst, plus the allowance that returns while the test runs
             broker.base.failed_logins.note("127.0.0.1", now_s)
 
     try:
         assert is_let_in()
         embedded.call(fail)
-        assert not is_let_in(), "also with the right password"
+        assert not is_let_in(), "rejected even with the right password"
         change("10.0.0.0/8,127.0.0.1")
         until(is_let_in)
         change(None)

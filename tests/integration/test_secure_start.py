@@ -1,4 +1,4 @@
-"""`ottla start --secure` as its user has it: one flag, the printed command, and no secret anywhere else."""
+"""`ottla start --secure` as a user runs it: one flag, the printed command, and no secret anywhere else."""
 
 import base64
 import hmac
@@ -33,7 +33,7 @@ QUIET = {"log_level": 0}
 
 
 class Node:
-    """A node that was started by one flag in an empty folder."""
+    """A node that was started with one flag in an empty folder."""
 
     def __init__(self, home: Path, *options: str) -> None:
         self.home = home
@@ -75,7 +75,7 @@ class Node:
         )
 
     def ask(self, path: str, password: str | None = None, *, anonymous: bool = False) -> tuple[int, bytes]:
-        """Ask the REST API, as the administrator unless told otherwise."""
+        """Send a REST request; it is by the administrator unless `anonymous` or a password is given."""
         login = self.login(password)
         request = urllib.request.Request(self.rest + path)
         if not anonymous:
@@ -110,7 +110,7 @@ def test_the_printed_command_works_as_it_was_printed(node: Node) -> None:
     assert done.stderr == ""
 
 
-def test_confluent_kafka_takes_the_values_of_the_file(node: Node) -> None:
+def test_confluent_kafka_accepts_the_values_of_the_file(node: Node) -> None:
     config: dict[str, Any] = {**node.login().of_librdkafka(), **QUIET}
     ottla(node.home, "topic", "create", "of-confluent", *as_admin(node))
     producer = Producer(config)
@@ -125,7 +125,7 @@ def test_confluent_kafka_takes_the_values_of_the_file(node: Node) -> None:
     assert message is not None and message.value() == b"hello"
 
 
-def test_nobody_comes_in_without_the_password(node: Node) -> None:
+def test_clients_without_the_password_are_rejected(node: Node) -> None:
     wrong = AdminClient({**node.login("guessed-password").of_librdkafka(), **QUIET})
     plain = ottla(node.home, "topic", "list", "--bootstrap", f"localhost:{node.port}", "--timeout", "5")
 
@@ -136,7 +136,7 @@ def test_nobody_comes_in_without_the_password(node: Node) -> None:
     assert node.ask("/v3/clusters", "guessed-password")[0] == 401
 
 
-def test_topics_do_not_come_by_themselves(node: Node) -> None:
+def test_topics_are_not_created_automatically(node: Node) -> None:
     outcomes: list[KafkaError | None] = []
     producer = Producer({**node.login().of_librdkafka(), **QUIET, "message.timeout.ms": 2000})
     producer.produce("of-itself", b"x", on_delivery=lambda error, _: outcomes.append(error))
@@ -146,7 +146,7 @@ def test_topics_do_not_come_by_themselves(node: Node) -> None:
     assert "of-itself" not in ottla(node.home, "topic", "list", *as_admin(node)).stdout
 
 
-def test_what_it_stands_for_is_shown_without_secrets(node: Node) -> None:
+def test_the_settings_of_the_flag_are_shown_without_secrets(node: Node) -> None:
     shown = ottla(node.home, "start", "--secure", "--print-settings")
 
     lines = shown.stdout.splitlines()
@@ -160,14 +160,14 @@ def test_what_it_stands_for_is_shown_without_secrets(node: Node) -> None:
 
 
 def secrets_of(node: Node) -> dict[str, bytes]:
-    """Return what must be in no place but its file, by a name."""
+    """Return the secrets by name; each may be in its own file only."""
     found = {
         "password": node.login().password.encode(),
         "cluster.secret": node.files.cluster_secret.read_bytes().strip(),
     }
     for path in (node.files.authority_key, node.files.node(0)):
         lines = path.read_text().split("-----BEGIN PRIVATE KEY-----")[1].strip().splitlines()
-        # The first line is alike for all keys of this kind.
+        # The first line is identical for all keys of this kind.
         found[path.name] = lines[1].encode()
     [cluster] = json.loads(node.ask("/v3/clusters")[1])["data"]
     [user] = parse_first_users(f'SCRAM-SHA-512=[name="admin",password="{node.login().password}"]')
@@ -177,7 +177,7 @@ def secrets_of(node: Node) -> dict[str, bytes]:
 
 
 def forms(secret: bytes) -> set[bytes]:
-    """Return how a secret could be written: as it is, in base64, in hex, in a URL."""
+    """Return the forms in which a secret could be written: as it is, in base64, in hex, in a URL."""
     return {
         secret,
         base64.b64encode(secret).rstrip(b"="),
@@ -236,7 +236,7 @@ def test_secrets_are_in_no_log_no_metric_no_answer_and_no_list_of_processes(node
         for part in ("cmdline", "environ"):
             try:
                 scenes[f"{process}/{part}"] = (process / part).read_bytes()
-            except OSError:  # it has ended, or is another user's
+            except OSError:  # the process has ended, or belongs to another user
                 continue
     scenes["log"] = node.log.read_bytes()
     scenes["output"] = "".join(node.told).encode()
@@ -249,10 +249,10 @@ def test_secrets_are_in_no_log_no_metric_no_answer_and_no_list_of_processes(node
     assert f"/proc/{node.process.pid}/cmdline" in scenes
 
 
-# ---- starts that come again ---------------------------------------------------------------------------
+# ---- restarts --------------------------------------------------------------------------------------
 
 
-def test_it_starts_again_with_the_same_keys_and_password(tmp_path: Path) -> None:
+def test_a_restart_keeps_the_keys_and_the_password(tmp_path: Path) -> None:
     first = Node(tmp_path)
     before = {path.name: path.read_bytes() for path in first.files.directory.iterdir()}
     assert first.stop() == 0
@@ -263,7 +263,7 @@ def test_it_starts_again_with_the_same_keys_and_password(tmp_path: Path) -> None
     assert second.stop() == 0
     assert listed.returncode == 0, listed.stderr
     assert {path.name: path.read_bytes() for path in second.files.directory.iterdir()} == before
-    # Without the flag everybody could use what only the administrator could.
+    # Without the flag, all clients could do what only the administrator could before.
     opened = ottla(tmp_path, "start", "--port", str(free_port()))
     assert opened.returncode == 1 and "Start it with --secure" in opened.stderr
     second.files.directory.rename(tmp_path / "keys-elsewhere")
@@ -290,7 +290,7 @@ def test_data_of_an_open_node_are_not_secured_without_an_administrator(tmp_path:
     assert not (tmp_path / "ottla-data-secure").exists()
 
 
-def test_the_flag_and_its_opposite_are_refused(tmp_path: Path) -> None:
+def test_the_flag_is_rejected_with_its_opposite(tmp_path: Path) -> None:
     began = time.monotonic()
     refused = ottla(tmp_path, "start", "--secure", "--override", "ottla.secure=false")
 

@@ -1,4 +1,4 @@
-"""Every command of `ottla` over a listener with TLS and logins, and what each says if it cannot get in."""
+"""Every command of `ottla` over a listener with TLS and logins, and its error if it cannot connect."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from tests.integration.secured_node import Commands, SecuredNode, secured_node
 pytestmark = pytest.mark.slow
 TOPIC, GROUP = "orders", "team"
 
-# The arguments of each command that takes --command-config, its exit code, and words that it prints then.
+# The arguments of each command that takes --command-config, its exit code, and words of its output.
 COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
     "topic create": ((TOPIC,), 0, f"created {TOPIC}"),
     "produce": ((TOPIC,), 0, ""),
@@ -73,7 +73,7 @@ COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
     "topic copy": ((TOPIC, f"{TOPIC}-copy", "--create-topic"), 0, "next offset"),
     "topic delete": ((TOPIC,), 0, f"deleted {TOPIC}"),
 }
-NOT_WALKED: Final = {"hand-over"}  # it speaks to a process of its own machine
+NOT_WALKED: Final = {"hand-over"}  # it signals a process on its own machine
 
 
 @pytest.fixture(scope="module")
@@ -83,12 +83,12 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredNode]:
 
 @pytest.fixture
 def admin(node: SecuredNode, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Commands:
-    """The commands of the administrator."""
+    """Return a runner of commands as the administrator."""
     return Commands(node.properties(), monkeypatch, capfd)
 
 
 def commands_of_clients(command: Any, name: str = "") -> Iterator[str]:
-    """The names of all commands that take --command-config."""
+    """Yield the names of all commands that take --command-config."""
     if hasattr(command, "commands"):
         for word, one in command.commands.items():
             yield from commands_of_clients(one, f"{name} {word}".strip())
@@ -97,7 +97,7 @@ def commands_of_clients(command: Any, name: str = "") -> Iterator[str]:
 
 
 def is_one_document(text: str) -> bool:
-    """Return whether this is one line of JSON, which is how all commands answer programs."""
+    """Return True if this is one line of JSON, which all commands print for programs."""
     try:
         return isinstance(json.loads(text), dict | list) and text.count("\n") == 1
     except ValueError:
@@ -119,7 +119,7 @@ def test_every_command_works_over_tls_with_a_login(
         if more:
             is_right = is_one_document(told.out) or (code != 0 and not told.out)
             is_right = is_right and (told.code == code or name == "doctor") and "warning" not in told.err
-        elif name == "doctor":  # it may find something about this machine, but says so of no connection
+        elif name == "doctor":  # it may find problems of this machine, but none of the connection
             is_right = "does not serve this client" not in told.out and not told.err
         else:
             is_right = told.code == code and words in told.out + told.err and "warning" not in told.err
@@ -129,7 +129,7 @@ def test_every_command_works_over_tls_with_a_login(
     assert not wrong
 
 
-def test_the_file_may_stand_in_the_environment(
+def test_the_file_may_be_named_by_an_environment_variable(
     admin: Commands, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     from ottla.node.cli.app import main
@@ -153,7 +153,7 @@ def test_a_profile_logs_in(
     assert "admin" in capfd.readouterr().out.splitlines()[-1]
 
 
-# What is wrong with a client, and the words of the one sentence that it is told.
+# A mistake of a client, and words of the one sentence that is printed.
 REFUSED: Final[Mapping[str, tuple[Mapping[str, str], Sequence[str]]]] = {
     "a wrong password": (
         {"password": "guessed"},
@@ -226,7 +226,7 @@ KINDS: Final = (
 
 
 @pytest.mark.parametrize("problem", REFUSED)
-def test_who_cannot_get_in_reads_one_sentence_with_the_remedy(
+def test_a_rejected_client_gets_one_sentence_with_the_remedy(
     node: SecuredNode, admin: Commands, problem: str
 ) -> None:
     client, words = REFUSED[problem]
@@ -245,7 +245,7 @@ def test_who_cannot_get_in_reads_one_sentence_with_the_remedy(
     assert "guessed" not in "".join(diagnosis[1:])
 
 
-def test_a_file_of_nobody_else_is_said_to_be_missing(admin: Commands, tmp_path: Path) -> None:
+def test_a_missing_file_of_settings_is_named(admin: Commands, tmp_path: Path) -> None:
     told = admin.of(tmp_path / "none.properties").run("topic", "list")
 
     assert told.code == 2 and told.err.endswith(

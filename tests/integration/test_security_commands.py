@@ -26,7 +26,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredNode]:
 
 @pytest.fixture
 def admin(node: SecuredNode, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Commands:
-    """The commands of the administrator."""
+    """Return a runner of commands as the administrator."""
     return Commands(node.properties(), monkeypatch, capfd)
 
 
@@ -43,7 +43,7 @@ def settings(node: SecuredNode, user: str, password: str, mechanism: str = "SCRA
 
 
 def produced(client: dict[str, Any], topic: str) -> int:
-    """Return the error of a record that somebody sends, 0 if it was taken."""
+    """Produce a record as a client and return its error code, 0 if it was stored."""
     errors: list[int] = []
     heard: list[KafkaError] = []
     producer = Producer({**client, "error_cb": heard.append, "message.timeout.ms": 20_000})
@@ -61,7 +61,7 @@ def produced(client: dict[str, Any], topic: str) -> int:
 def test_a_user_logs_in_with_the_password_that_was_set_last(
     node: SecuredNode, admin: Commands, name: str, mechanism: str
 ) -> None:
-    """`,` and `=` are escaped in SCRAM's messages, and nowhere else."""
+    """`,` and `=` are escaped in SCRAM's messages only."""
     topic = f"of-{mechanism}".lower()
     admin("topic", "create", topic, "--if-not-exists")
     admin("acl", "create", "--allow", f"User:{name}", "--producer", "--topic", topic)
@@ -81,7 +81,7 @@ def test_a_user_logs_in_with_the_password_that_was_set_last(
     assert produced(settings(node, name, second, mechanism), topic) == KafkaError._AUTHENTICATION
 
 
-def test_a_password_that_was_made_here_is_told_once_and_works_for_both_mechanisms(
+def test_a_generated_password_is_printed_once_and_works_for_both_mechanisms(
     node: SecuredNode, admin: Commands
 ) -> None:
     both = ("--mechanism", "SCRAM-SHA-256", "--mechanism", "SCRAM-SHA-512")
@@ -100,13 +100,13 @@ def test_a_password_that_was_made_here_is_told_once_and_works_for_both_mechanism
     assert admin("user", "delete", "robot", "--if-exists") == "robot does not exist\n"
 
 
-def test_a_dry_run_makes_no_user_and_reads_no_password(admin: Commands) -> None:
+def test_a_dry_run_creates_no_user_and_reads_no_password(admin: Commands) -> None:
     assert admin("user", "create", "ghost", "--dry-run") == "would create ghost with SCRAM-SHA-512\n"
     assert "ghost" not in admin("user", "list")
 
 
 class OnTerminal:
-    """A command that has a terminal of its own, and what it shows there."""
+    """A command that runs at a terminal of its own, and what it shows there."""
 
     def __init__(self, *words: str) -> None:
         run = [sys.executable, "-m", "ottla", *words]
@@ -122,7 +122,7 @@ class OnTerminal:
         self.shown = ""
 
     def answer(self, question: str, text: str) -> None:
-        """Wait for a question, and type the answer."""
+        """Wait for a question and type the answer."""
         assert self.process.stdout is not None and self.process.stdin is not None
         while not self.shown.endswith(question):
             read = os.read(self.process.stdout.fileno(), 1).decode(errors="replace")
@@ -132,7 +132,7 @@ class OnTerminal:
         self.process.stdin.flush()
 
     def end(self) -> int:
-        """Return the exit code."""
+        """Wait for the end of the command and return its exit code."""
         assert self.process.stdout is not None and self.process.stdin is not None
         self.shown += self.process.stdout.read().decode(errors="replace")
         self.process.stdin.close()
@@ -213,7 +213,7 @@ def test_the_rights_of_a_producer_and_a_consumer_are_what_these_clients_need(
 
 
 @pytest.mark.parametrize("more", [(), ("--no-idempotent",)], ids=["idempotent", "plain"])
-def test_who_may_only_write_produces_without_a_refusal(
+def test_a_user_with_write_access_alone_produces_without_an_error(
     node: SecuredNode, admin: Commands, more: tuple[str, ...]
 ) -> None:
     admin("user", "create", "writer", "--if-not-exists", "--password-file", "-", given="writer-secret")
@@ -230,7 +230,7 @@ def test_who_may_only_write_produces_without_a_refusal(
     admin("user", "delete", "writer")
 
 
-def test_what_is_said_of_a_right_is_what_a_client_meets(node: SecuredNode, admin: Commands) -> None:
+def test_acl_check_predicts_the_results_of_a_client(node: SecuredNode, admin: Commands) -> None:
     admin("user", "create", "eve", "--password-file", "-", given="secret")
     admin("topic", "create", "watched", "--if-not-exists")
     eve = settings(node, "eve", "secret")
@@ -261,7 +261,7 @@ def test_what_is_said_of_a_right_is_what_a_client_meets(node: SecuredNode, admin
     assert admin.run(*question, "--host", "10.1.1.1").code == 0
     assert produced(eve, "watched") == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
-    # By a name that the node does not advertise.
+    # `localhost` is a name that the node does not advertise.
     elsewhere = node.address("TLS").replace("127.0.0.1", "localhost")
     told = admin.of(node.properties(any_name=True)).run(
         "acl", "check", "--principal", "User:admin", "--cluster", "--bootstrap", elsewhere
@@ -285,11 +285,11 @@ def test_a_deletion_of_a_name_spares_its_prefixes_unless_they_are_meant(admin: C
 
 
 @pytest.mark.parametrize("words", [(), ("--pattern-type", "prefixed")])
-def test_nobody_deletes_all_acls_by_leaving_out_the_options(admin: Commands, words: tuple[str, ...]) -> None:
+def test_acl_delete_without_a_filter_is_rejected(admin: Commands, words: tuple[str, ...]) -> None:
     assert "Select the ACLs with" in admin("acl", "delete", "--yes", *words, code=2)
 
 
-def test_many_acls_at_once_come_and_go(admin: Commands) -> None:
+def test_many_acls_are_created_and_deleted_at_once(admin: Commands) -> None:
     topics = [word for number in range(AT_ONCE // 8 + 1) for word in ("--topic", f"many-{number}")]
     eight = ("--operation", "read,write,create,delete,alter,describe,describe_configs,alter_configs")
     count = len(topics) // 2 * 8
@@ -302,7 +302,7 @@ def test_many_acls_at_once_come_and_go(admin: Commands) -> None:
     assert admin("acl", "delete", "--principal", "User:many", "--yes") == f"deleted {count} ACLs\n"
 
 
-def test_quotas_are_set_listed_and_deleted_and_the_one_that_counts_is_told(admin: Commands) -> None:
+def test_quotas_are_set_listed_and_deleted_and_the_effective_one_is_shown(admin: Commands) -> None:
     assert (
         admin(
             "quota", "set", "--user-default", "producer_byte_rate=1000", "request_percentage=50", "--dry-run"

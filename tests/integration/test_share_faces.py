@@ -1,4 +1,4 @@
-"""A share group on an embedded cluster, as its user writes it, and what an operator sees of it meanwhile."""
+"""A share group on an embedded cluster, as a user writes it, and what an operator sees of it."""
 
 import asyncio
 import json
@@ -27,18 +27,18 @@ from tests.share_polls import poll
 
 pytestmark = pytest.mark.slow
 PARTITIONS = 3
-RECORDS = 6  # in one partition, as one batch: librdkafka gives the records of one partition in a poll
+RECORDS = 6  # in one partition, as one batch: librdkafka returns records of one partition per poll
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Three nodes, so that most partitions are led by others than the coordinator of a group."""
+    """Start three nodes, so that most partitions have another leader than the coordinator of a group."""
     with Cluster(nodes=3, rest=True) as cluster:
         yield cluster
 
 
 class Worker:
-    """A share consumer that says itself what becomes of a record."""
+    """A share consumer that acknowledges each record explicitly."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.topic, self.group = f"orders-{uuid4().hex[:6]}", f"workers-{uuid4().hex[:6]}"
@@ -64,7 +64,7 @@ class Worker:
         self.consumer.subscribe([self.topic])
 
     def _led_elsewhere(self, cluster: Cluster) -> int:
-        """A partition whose leader is not the coordinator of the group."""
+        """Return a partition whose leader is not the coordinator of the group."""
         with WireClient(cluster.bootstrap.split(",")[0]) as wire:
             answer = eventually(
                 lambda: wire.call("find_coordinator", 6, key_type=0, coordinator_keys=[self.group]),
@@ -81,7 +81,7 @@ class Worker:
         return [one for one in poll(self.consumer, 0.5) if one.error() is None]
 
     def take(self) -> list[Message]:
-        """All records, which this worker holds then."""
+        """Acquire all records and return them."""
         found = eventually(self.poll, bool)
         assert len(found) == RECORDS
         return found
@@ -106,7 +106,7 @@ def described(cluster: Cluster, group: str) -> dict[str, Any]:
 
 
 def scraped(cluster: Cluster, start: str) -> dict[str, float]:
-    """The samples of all nodes whose line begins so, summed."""
+    """Return the sums over all nodes of the samples whose lines start with a text."""
     sums: dict[str, float] = {}
     for url in cluster.rest_urls:
         with urllib.request.urlopen(f"{url.rstrip('/')}/metrics", timeout=60) as answer:
@@ -118,7 +118,7 @@ def scraped(cluster: Cluster, start: str) -> dict[str, float]:
 
 
 def place_of(cluster: Cluster, worker: Worker) -> dict[str, Any]:
-    """What is told of the partition that has records."""
+    """Return the description of the partition that has records."""
     places = described(cluster, worker.group)["partitions"]
     return next(one for one in places if one["partition"] == worker.partition)
 
@@ -153,7 +153,7 @@ def test_the_lag_of_a_share_group_is_in_the_metrics_of_the_cluster(cluster: Clus
 
     lags = eventually(lambda: scraped(cluster, name), lambda found: sum(found.values()) == RECORDS - 1)
 
-    assert len(lags) == 1, "nothing was ever acknowledged of the other partitions"
+    assert len(lags) == 1, "no record of the other partitions was acknowledged"
     prefix = "kafka_server_group_coordinator_metrics"
     for start in (
         f'{prefix}_group_count{{protocol="share"',
@@ -195,7 +195,7 @@ def test_a_share_consumer_works_against_an_embedded_cluster(cluster: Cluster, wo
         worker.consumer.acknowledge(one, AcknowledgeType.ACCEPT)
     worker.consumer.commit_sync(30)
 
-    # The start that the coordinator has moves with the next write only; the leader's has moved.
+    # The leader's start offset has moved; the one at the coordinator moves with the next write only.
     done = eventually(lambda: place_of(cluster, worker), lambda place: place["lag"] == 0)
 
     assert (done["lag"], done["in_flight"]["start"]) == (0, RECORDS)

@@ -1,4 +1,4 @@
-"""Share groups by raw requests to a node: sessions, records, acknowledgements, connections that end."""
+"""Share groups by raw requests to a node: sessions, records, acknowledgements, lost connections."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,7 +18,7 @@ NO_WAIT = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "max_records"
 
 
 class Member:
-    """A member of a share group, over a connection of its own."""
+    """A member of a share group on a connection of its own."""
 
     def __init__(self, bootstrap: str, name: str, topic_id: bytes) -> None:
         self.wire = WireClient(bootstrap)
@@ -26,7 +26,7 @@ class Member:
         self.epoch = 0
 
     def fetch(self, *said: tuple[int, int, list[int]], **fields: Any) -> Any:
-        """One share fetch, the first with partition 0; the answer as it is."""
+        """Send a ShareFetch with partition 0 and return the response."""
         partition = {"partition_index": 0, "acknowledgement_batches": as_batches(said)}
         topics = [{"topic_id": self.topic_id, "partitions": [partition]}]
         answer = self.wire.call(
@@ -42,7 +42,7 @@ class Member:
         return answer
 
     def acknowledge(self, *said: tuple[int, int, list[int]]) -> int:
-        """The error of partition 0, or that of the request."""
+        """Return the error of partition 0, or that of the request."""
         partition = {"partition_index": 0, "acknowledgement_batches": as_batches(said)}
         answer = self.wire.call(
             "share_acknowledge",
@@ -58,7 +58,7 @@ class Member:
         return int(only(only(answer.responses).partitions).error_code)
 
     def acquire(self) -> list[tuple[int, int, int]]:
-        """Fetch until there is something."""
+        """Fetch until records are acquired, and return their ranges."""
         return eventually(lambda: acquired(self.fetch(max_wait_ms=200)), bool)
 
 
@@ -79,14 +79,14 @@ def acquired(answer: Any) -> list[tuple[int, int, int]]:
 
 
 def ten_records(bootstrap: str) -> bytes:
-    """A topic with ten records, which a group reads from the beginning; its id."""
+    """Create a topic with ten records, which the group reads from the start, and return its id."""
     wire = WireClient(bootstrap)
     topics = [{"name": "t", "num_partitions": 1, "replication_factor": 1}]
     made = only(wire.call("create_topics", 7, topics=topics, timeout_ms=30_000).topics)
     config = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
     resources = [{"resource_type": 32, "resource_name": GROUP, "configs": [config]}]
     wire.call("incremental_alter_configs", 1, resources=resources)
-    # As the coordinator of the group does when its first member subscribes to the topic.
+    # The coordinator of the group does this when the first member subscribes to the topic.
     place = SharePartitionKey(GROUP, bytes(made.topic_id), 0).coordinator_key
     eventually(
         lambda: wire.call("find_coordinator", 6, key_type=2, coordinator_keys=[place]),
@@ -105,7 +105,7 @@ def ten_records(bootstrap: str) -> bytes:
 
 @pytest.fixture
 def member_of(broker: EmbeddedBroker) -> Iterator[Callable[[str], Member]]:
-    """Members that read a topic with ten records from its beginning."""
+    """Yield a function that returns members that read a topic with ten records from its start."""
     topic_id = ten_records(broker.bootstrap)
     members: list[Member] = []
 
@@ -126,7 +126,7 @@ def produce(wire: WireClient, count: int) -> None:
     assert only(only(answer.responses).partition_responses).error_code == ErrorCode.NONE
 
 
-def test_records_are_acquired_acknowledged_and_then_done_with(
+def test_records_are_acquired_acknowledged_and_not_delivered_again(
     member_of: Callable[[str], Member], broker: EmbeddedBroker
 ) -> None:
     first = member_of("m1")
@@ -143,7 +143,7 @@ def test_records_are_acquired_acknowledged_and_then_done_with(
     ) == [10]
 
 
-def test_a_connection_that_breaks_gives_back_what_its_member_held(
+def test_a_lost_connection_releases_the_records_of_its_member(
     member_of: Callable[[str], Member],
 ) -> None:
     first, second = member_of("m1"), member_of("m2")
@@ -155,7 +155,7 @@ def test_a_connection_that_breaks_gives_back_what_its_member_held(
     assert second.acquire() == [(0, 9, 2)]
 
 
-def test_a_lock_that_ends_gives_back_what_its_member_held(
+def test_an_expired_lock_releases_the_records_of_its_member(
     embedded: Callable[..., EmbeddedBroker],
 ) -> None:
     broker = embedded(
@@ -205,7 +205,7 @@ def test_a_session_ends_with_its_final_epoch(member_of: Callable[[str], Member])
     assert again.error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
-def test_a_request_out_of_turn_is_refused(member_of: Callable[[str], Member]) -> None:
+def test_a_request_with_a_wrong_session_epoch_is_rejected(member_of: Callable[[str], Member]) -> None:
     member = member_of("m1")
     member.acquire()
     member.epoch += 5
@@ -226,7 +226,7 @@ def test_a_request_out_of_turn_is_refused(member_of: Callable[[str], Member]) ->
         [(offset, offset, [ACCEPT]) for offset in range(9, -1, -1)],
     ],
 )
-def test_no_acknowledgement_whatever_it_says_ends_more_than_itself(
+def test_an_odd_acknowledgement_fails_alone(
     member_of: Callable[[str], Member], said: list[tuple[int, int, list[int]]]
 ) -> None:
     member = member_of("m1")

@@ -1,4 +1,4 @@
-"""States of share-partitions outlive a node that is killed, and their log is kept short on the disk."""
+"""States of share-partitions survive kills of their node, and their log is kept short."""
 
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ from tests.compat.wire_client import WireClient, eventually, only, plain
 pytestmark = pytest.mark.slow
 
 ROUNDS, WRITES, IN_FLIGHT = 3, 400, 10
-KEPT_BYTES = 100_000  # of some 300,000 that are written
-# The last is of an unknown kind, as newer versions may write: that is no error.
+KEPT_BYTES = 100_000  # of about 300,000 that are written
+# The last key is of an unknown kind, as a newer version may write: that is no error.
 JUNK_KEYS = (b"\0", b"\0\0", b"\0\1" + b"\xff" * 50, b"\0\0\0\1g" + bytes(20), b"\0\7new")
 JUNK_VALUES = (b"x", b"", None, b"\0\0" + b"\xff" * 200, b"x")
 JUNK_RECORDS = 4
@@ -32,7 +32,7 @@ SETTINGS = (
 )
 
 
-def test_what_was_answered_is_there_after_each_kill(tmp_path: Path) -> None:
+def test_acknowledged_states_survive_each_kill(tmp_path: Path) -> None:
     server = start_ottla(tmp_path, *SETTINGS)
     try:
         admin = AdminClient({"bootstrap.servers": server.bootstrap})
@@ -61,7 +61,7 @@ def test_what_was_answered_is_there_after_each_kill(tmp_path: Path) -> None:
         assert "Traceback" not in server.output(), server.output()[-3000:]
 
 
-def test_records_that_strangers_wrote_among_the_states_ruin_none(tmp_path: Path) -> None:
+def test_malformed_records_among_the_states_damage_none(tmp_path: Path) -> None:
     server = start_ottla(tmp_path, SETTINGS[0])
     try:
         admin = AdminClient({"bootstrap.servers": server.bootstrap})
@@ -83,7 +83,7 @@ def test_records_that_strangers_wrote_among_the_states_ruin_none(tmp_path: Path)
 
 
 def write_junk(server: Server) -> None:
-    """Write records whose keys or values are none, as a client may that writes internal topics."""
+    """Write malformed keys and values, as a client may that writes to internal topics."""
     with WireClient(server.bootstrap, client_id="__admin_client") as client:
         data = {"index": 0, "records": batch(JUNK_VALUES, keys=JUNK_KEYS)}
         topics = [{"name": "__share_group_state", "partition_data": [data]}]
@@ -97,7 +97,7 @@ def id_of(server: Server, topic: str) -> bytes:
 
 
 def told(server: Server, api: str, topic_id: bytes, **fields: Any) -> Any:
-    """The answer about a partition, once the coordinator has loaded."""
+    """Return the answer about a partition once the coordinator has loaded."""
     with WireClient(server.bootstrap) as client:
         topics = [{"topic_id": topic_id, "partitions": [fields]}]
         answer = eventually(

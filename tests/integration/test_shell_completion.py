@@ -1,4 +1,4 @@
-"""bash completes `ottla` as it was installed."""
+"""bash completes the commands of an installed `ottla`."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.slow
-# What bash does at Tab: the function of `complete -F` with the words so far.
+# The steps of bash at Tab: it calls the function of `complete -F` with the words so far.
 ASK = """
 source ~/.bashrc
 COMP_WORDS=(ottla topic cr) COMP_CWORD=2

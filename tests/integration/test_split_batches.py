@@ -1,4 +1,4 @@
-"""Batches that a topic finds too large when they come: the limit was lowered while a producer was at work."""
+"""Batches that a topic rejects as too large: the limit was lowered while a producer was at work."""
 
 import asyncio
 import itertools
@@ -41,14 +41,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
 
 
 class Loss:
-    """Loses the next produce on its way there or its answer, and lowers the topic's limit then."""
+    """A fault that loses the next ProduceRequest or its response, and then lowers the topic's limit."""
 
     def __init__(self) -> None:
         self.of = ""  # "request" or "answer"
         self.then: Callable[[], Awaitable[None]]
 
     def take(self, message: object) -> str:
-        """Return which part of this message is lost."""
+        """Return which part of this exchange is lost, an empty text for none."""
         if not isinstance(message, ProduceRequest):
             return ""
         lost, self.of = self.of, ""
@@ -86,7 +86,7 @@ async def set_limit(client: Client, topic: str, limit: int) -> None:
 
 
 async def stored(client: Client, topic: str) -> dict[int, tuple[list[str], list[int], list[int]]]:
-    """The values of each partition, the sizes of its batches, and the first sequence number of each."""
+    """Return the values of each partition, and the size and first sequence number of each of its batches."""
     found: dict[int, tuple[list[str], list[int], list[int]]] = {}
     for number, leader in (await client.topic_as_it_is(topic)).leaders.items():
         values, sizes, sequences = found.setdefault(number, ([], [], []))
@@ -108,7 +108,10 @@ Log = dict[int, tuple[list[str], list[int], list[int]]]
 
 
 def produce(broker: EmbeddedBroker, loss: Loss, of: str = "", **how: Any) -> tuple[int, Log]:
-    """Produce 100 records of each of two partitions; the limit is lowered before, or as the first is lost."""
+    """Produce 100 records to each of two partitions, and return the number acknowledged and the log.
+
+    The limit is lowered before, or when the first request or response is lost.
+    """
 
     async def run() -> tuple[int, Log]:
         topic = next(NAMES)
@@ -131,7 +134,7 @@ def produce(broker: EmbeddedBroker, loss: Loss, of: str = "", **how: Any) -> tup
 
 
 def value_of(number: int) -> str:
-    """100 characters that become 50 bytes at best when they are compressed."""
+    """Return 100 characters that compression reduces to 50 bytes at best."""
     return random.Random(number).randbytes(50).hex()
 
 
@@ -143,7 +146,7 @@ def expected(partition: int) -> list[str]:
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_a_batch_that_the_topic_refuses_as_too_large_goes_in_pieces_and_in_order(
+def test_a_batch_that_is_rejected_as_too_large_is_split_and_keeps_its_order(
     broker: EmbeddedBroker, loss: Loss, compression: Compression, idempotent: bool
 ) -> None:
     acknowledged, log = produce(broker, loss, compression=compression, idempotent=idempotent)
@@ -152,7 +155,7 @@ def test_a_batch_that_the_topic_refuses_as_too_large_goes_in_pieces_and_in_order
     for partition, (values, sizes, sequences) in log.items():
         assert values == expected(partition)
         assert len(sizes) > 3 and max(sizes) <= LIMIT
-        if idempotent:  # as Java's: the pieces have the numbers of the whole, and the next batch follows it
+        if idempotent:  # as Java's: parts keep the sequence numbers of the whole batch
             assert sequences == sorted(sequences) and (sequences[0], sequences[-1]) == (0, 100)
         else:
             assert set(sequences) == {-1}
@@ -162,7 +165,7 @@ def test_a_batch_that_the_topic_refuses_as_too_large_goes_in_pieces_and_in_order
 def test_a_batch_whose_answer_was_lost_before_it_is_too_large_is_stored_once(
     broker: EmbeddedBroker, loss: Loss, of: str
 ) -> None:
-    """Java's producer takes the gap that the leader sees for a lost log, and stores the records again."""
+    """Java's producer takes the gap that the leader sees for a lost log, and stores the records twice."""
     acknowledged, log = produce(broker, loss, of)
 
     assert acknowledged == 210
@@ -170,11 +173,11 @@ def test_a_batch_whose_answer_was_lost_before_it_is_too_large_is_stored_once(
         0: expected(0),
         1: expected(1),
     }
-    # Batches that the log had were not sent again; the others went in pieces.
+    # Batches that the log had were not sent again; the others were split.
     assert [len(sizes) > 3 for _, sizes, _ in log.values()] == [of == "request"] * 2
 
 
-def test_who_may_not_ask_the_leader_stores_nothing_twice_and_is_told(
+def test_a_producer_that_cannot_ask_the_leader_fails_and_stores_nothing_twice(
     broker: EmbeddedBroker, loss: Loss, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refused(*_: object) -> None:
@@ -188,7 +191,7 @@ def test_who_may_not_ask_the_leader_stores_nothing_twice_and_is_told(
     assert failed.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_a_record_that_is_too_large_by_itself_is_refused(broker: EmbeddedBroker, loss: Loss) -> None:
+def test_a_record_that_is_too_large_by_itself_is_rejected(broker: EmbeddedBroker, loss: Loss) -> None:
     async def run() -> None:
         topic = next(NAMES)
         async with client_of(broker) as client:
@@ -227,5 +230,5 @@ def test_records_of_the_rest_api_are_stored_once_too(broker: EmbeddedBroker, los
     outcomes, log = asyncio.run(run())
 
     assert log[0][0] == [f"{number:>100}" for number in range(100)]
-    # The leader tells no place of what it had already.
+    # For a duplicate, the leader returns no offset.
     assert outcomes == ([-1] * 100 if of == "answer" else list(range(100)))

@@ -1,4 +1,4 @@
-"""A listener with TLS: another's client, certificates of all kinds, and new ones under traffic."""
+"""A listener with TLS: clients of other libraries, certificates of all kinds, and renewals under traffic."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ PATIENT_S = 60.0
 
 
 class Authority:
-    """Certificates in files, of one authority."""
+    """A CA, and certificates of it in files."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -49,7 +49,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 class Node:
-    """A node with a listener for TLS, and one for its peers."""
+    """A node with a listener for TLS, and one for other nodes."""
 
     def __init__(self, home: Path, authority: Authority, **settings: Any) -> None:
         self.authority = authority
@@ -85,7 +85,7 @@ class Node:
         return context.wrap_socket(connected, server_hostname="127.0.0.1")
 
     def principals(self, port: int) -> list[str]:
-        """Who is connected from that port."""
+        """Return the principals of the connections from that port."""
 
         def look(broker: Broker) -> list[str]:
             infos = [one.info for one in broker.listeners[0].connections]
@@ -96,7 +96,7 @@ class Node:
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[Callable[..., Node]]:
-    """Nodes by what they ask of clients, each started once."""
+    """Yield a function that returns the node with a value of `ssl.client.auth`; each is started once."""
     started: dict[str, Node] = {}
 
     def node(client_auth: str = "none") -> Node:
@@ -111,7 +111,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Ite
 
 
 def ask_versions(connection: ssl.SSLSocket) -> bytes:
-    """Send an ApiVersions request, and return what comes back."""
+    """Send an ApiVersions request and return the response."""
     asked = struct.pack(">hhih", 18, 0, 7, -1)
     connection.sendall(struct.pack(">i", len(asked)) + asked)
     size = struct.unpack(">i", exactly(connection, 4))[0]
@@ -155,7 +155,7 @@ def _raise(error: KafkaError | None, message: Any) -> None:
     assert error is None, error
 
 
-def test_records_go_there_and_back_the_small_and_the_large(nodes: Callable[..., Node]) -> None:
+def test_small_and_large_records_are_produced_and_consumed(nodes: Callable[..., Node]) -> None:
     values = [b"%d" % number for number in range(2000)] + [os.urandom(900_000) for _ in range(12)]
 
     assert round_trip(nodes(), "there-and-back", values) == values
@@ -201,7 +201,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("kind", ["none", "of another authority", "expired"])
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_a_client_without_a_good_certificate_is_refused_where_one_is_required(
+def test_a_client_without_a_valid_certificate_is_rejected_if_one_is_required(
     nodes: Callable[..., Node],
     authority: Authority,
     kind: str,
@@ -231,9 +231,7 @@ def test_librdkafka_with_a_certificate(nodes: Callable[..., Node], authority: Au
     assert round_trip(nodes("required"), "with-certificate", [b"a", b"b"], **files) == [b"a", b"b"]
 
 
-def test_who_speaks_no_tls_is_told_so_in_the_log(
-    nodes: Callable[..., Node], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_client_without_tls_is_logged(nodes: Callable[..., Node], caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_connection(("127.0.0.1", nodes().port), timeout=PATIENT_S) as connection:
         connection.sendall(b"\0\0\0\x0a\0\x12\0\0\0\0\0\x07\xff\xff")
         assert connection.recv(1) == b""
@@ -278,9 +276,9 @@ def test_a_renewed_certificate_is_shown_to_new_clients_and_no_record_is_lost(
             renewed.rename(node.own)
             changed()
             wait_until(lambda: serial_of(node) != before)
-            assert ask_versions(old), "who is connected stays so"
+            assert ask_versions(old), "open connections stay open"
         after = serial_of(node)
-        # Somebody else's, or no certificate at all, changes nothing.
+        # A certificate of another subject, or a file without one, is rejected.
         for content, said in (
             (authority.issue("another").read_bytes(), "the distinguished name of the certificate changes"),
             (b"nonsense", "it must have one private key, but it has 0"),
@@ -296,7 +294,7 @@ def test_a_renewed_certificate_is_shown_to_new_clients_and_no_record_is_lost(
     assert producer.flush(PATIENT_S) == 0 and not failures and sent
 
 
-def test_other_files_are_taken_while_the_node_runs_if_they_are_good(
+def test_valid_new_files_are_loaded_while_the_node_runs(
     nodes: Callable[..., Node], authority: Authority
 ) -> None:
     node = nodes()

@@ -1,4 +1,4 @@
-"""`ottla topic copy`: a copy has the records of each partition as they were, also in another cluster."""
+"""`ottla topic copy`: a copy has identical records in each partition, also in another cluster."""
 
 import json
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def other() -> Iterator[Cluster]:
 
 @pytest.fixture
 def source(cluster: Cluster) -> str:
-    """A topic of two partitions, with three records each."""
+    """Create a topic of two partitions with three records each."""
     name = f"source-{uuid4().hex[:8]}"
     ottla(cluster.bootstrap, "topic", "create", name, "-p", "2", "-c", "retention.ms=-1")
     lines = [
@@ -91,7 +91,7 @@ def test_another_cluster_is_reached_by_its_own_profile_address_or_file(
     assert len(records(other, source)) == 6 + 3 + 2
 
 
-def test_nothing_is_made_by_a_typo(cluster: Cluster, source: str) -> None:
+def test_a_typo_creates_no_topic(cluster: Cluster, source: str) -> None:
     where = cluster.bootstrap
     ottla(where, "topic", "create", f"{source}-small", "-p", "1")
 
@@ -130,7 +130,7 @@ def test_records_of_aborted_transactions_are_left_out(cluster: Cluster) -> None:
     assert ottla(where, "consume", f"{name}-copy", "-e") == "kept\nkept too\n"
 
 
-def test_a_record_that_is_too_large_there_ends_the_copy_at_its_place(cluster: Cluster) -> None:
+def test_a_record_too_large_for_the_target_ends_the_copy_at_its_offset(cluster: Cluster) -> None:
     where, name = cluster.bootstrap, f"large-{uuid4().hex[:8]}"
     ottla(where, "topic", "create", name, "-p", "1")
     ottla(where, "topic", "create", f"{name}-copy", "-p", "1", "-c", "max.message.bytes=1000")

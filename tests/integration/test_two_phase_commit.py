@@ -1,5 +1,6 @@
-"""A transaction that was prepared (KIP-939) outlives the process that prepared it, and the node; then another
-process commits it.
+"""A prepared transaction (KIP-939) survives the process that prepared it, and the node.
+
+Another process commits it then.
 """
 
 from pathlib import Path
@@ -18,7 +19,7 @@ ENABLED = "transaction.two.phase.commit.enable=true"
 
 
 def begin(client: WireClient, *, keep: bool) -> Any:
-    """A producer of the id; with `keep` what was prepared stays open."""
+    """Initialize a producer of the id; with `keep`, a prepared transaction stays open."""
     eventually(
         lambda: client.call("find_coordinator", 3, key="bank", key_type=1),
         lambda found: found.error_code == 0,
@@ -68,7 +69,7 @@ def end(client: WireClient, producer_id: int, producer_epoch: int) -> int:
 
 
 def committed(client: WireClient, topic: str) -> int:
-    """How many batches a read-committed consumer is given, markers and all."""
+    """Return how many batches a read_committed consumer gets, control batches included."""
     answer = client.call(
         "fetch",
         12,
@@ -88,7 +89,9 @@ def committed(client: WireClient, topic: str) -> int:
     return len(read_headers(only(only(answer.responses).partitions).records))
 
 
-def test_who_comes_after_a_crash_ends_what_was_prepared(start_node: StartNode, tmp_path: Path) -> None:
+def test_a_new_process_ends_a_transaction_that_was_prepared_before_a_crash(
+    start_node: StartNode, tmp_path: Path
+) -> None:
     port = free_port()
     first = start_node(tmp_path, ENABLED, port=port)
     with WireClient(first.bootstrap) as client:

@@ -1,4 +1,4 @@
-"""What is installed for others takes no memory of a node."""
+"""A node does not load optional libraries of its dependencies, which would cost memory."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from tests.ports import free_port
 
 
 @pytest.mark.slow
-def test_a_node_loads_no_library_that_others_of_its_libraries_could_use(tmp_path: Path) -> None:
+def test_a_node_loads_no_optional_library_of_its_dependencies(tmp_path: Path) -> None:
     port, rest = free_port(), free_port()
     settings = [f"listeners=PLAINTEXT://127.0.0.1:{port}", f"ottla.rest.listeners=http://127.0.0.1:{rest}"]
     command = [sys.executable, "-m", "ottla", "start", "--data", str(tmp_path / "data")]

@@ -1,7 +1,7 @@
 """The source archive and the wheel as a user gets them, and Ottla installed into an empty environment.
 
-The environment has the requirements of the wheel and what those require, by links to where the tests have
-them; so nothing is downloaded, and a requirement that is not declared is missing.
+The environment has links to the requirements of the wheel, and to theirs, where the tests have them. So
+nothing is downloaded, and an undeclared requirement is missing.
 """
 
 import os
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 TIMEOUT_S = 120
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 IGNORED = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text().split()]
-# Modules of Python that every program loads, as files of a user.
+# Modules of Python that every program loads; a user has files of these names.
 HIDING = ("json.py", "re.py", "types.py")
 THEIR_CONFTEST = """
 import pytest
@@ -70,7 +70,7 @@ print(sorted(set(sys.modules) - before))
 
 
 def run(command: Iterable[str | Path], folder: Path, given: str = "", **environment: str) -> str:
-    """Return what a command prints; it must succeed."""
+    """Run a command, which must succeed, and return its output."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd=folder,
@@ -87,7 +87,7 @@ def run(command: Iterable[str | Path], folder: Path, given: str = "", **environm
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the checkout, since a build writes into its folder."""
+    """Copy the checkout, since a build writes into its folder, and return the copy."""
     folder = tmp_path_factory.mktemp("sources") / "ottla"
     shutil.copytree(ROOT, folder, symlinks=True, ignore=shutil.ignore_patterns(".git", *IGNORED))
     return folder
@@ -95,7 +95,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def built(sources: Path) -> Path:
-    """Return the folder of a source archive and of a wheel that was built from it."""
+    """Build a source archive and a wheel from it, and return their folder."""
     folder = sources.parent / "built"
     said = run([sys.executable, "-m", "build", "--no-isolation", "--outdir", folder], sources)
     assert not re.search("deprecat", said, re.IGNORECASE), said
@@ -104,7 +104,7 @@ def built(sources: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(built: Path) -> Path:
-    """Return the folder of the programs of an environment into which the wheel was installed."""
+    """Install the wheel into an environment, and return the folder of its programs."""
     folder = built.parent / "environment"
     run([sys.executable, "-m", "venv", "--without-pip", folder], built)
     python = folder / "bin" / "python"
@@ -149,7 +149,7 @@ def required(texts: Iterable[str]) -> set[str]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Return a folder with a project whose folders and files have names of ours, and names of Python."""
+    """Return a folder with a project whose folders and files are named as Ottla's and Python's modules."""
     for name, text in {
         "node/__init__.py": "SIZE = 3\n",
         "logstore/shelf.py": "WOOD = 'oak'\n",
@@ -185,7 +185,7 @@ def test_the_source_archive_has_the_layout_of_the_repository(built: Path, source
     assert not any(name.startswith("src/ottla/node/") for name in files)
 
 
-def test_a_wheel_from_the_source_archive_is_that_of_the_checkout(built: Path, sources: Path) -> None:
+def test_a_wheel_from_the_source_archive_equals_that_of_the_checkout(built: Path, sources: Path) -> None:
     folder = sources.parent / "direct"
     earlier = sources / "build" / f"lib.{sysconfig.get_platform()}-{sys.implementation.cache_tag}" / "ottla"
     earlier.mkdir(parents=True)

@@ -1,6 +1,6 @@
-"""Clusters of real processes: `cluster` is one for a module, `make_cluster` makes more.
+"""Clusters of real processes: `cluster` is shared by a module, `make_cluster` makes more.
 
-Who kills nodes of the module's asks for `all_up`, which starts again what another test left dead.
+A test that kills nodes of `cluster` uses `all_up`, which restarts the nodes that an earlier test left dead.
 """
 
 import os
@@ -24,7 +24,7 @@ READY_TIMEOUT_S = 60.0
 
 @dataclass(slots=True, kw_only=True)
 class Cluster:
-    """Nodes by id, each a process that can be killed and started again."""
+    """The nodes of a cluster by id, each a process that can be killed and restarted."""
 
     homes: Sequence[NodeHome]
     nodes: dict[int, NodeProcess] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Cluster:
         return ",".join(node.bootstrap for node in self.nodes.values() if node.is_broker)
 
     def start(self, *node_ids: int) -> None:
-        """Start nodes together; returns when all of them serve."""
+        """Start nodes together, and return when all of them serve."""
         for node_id in node_ids:
             if node_id in self.nodes:
                 self._forget(self.nodes.pop(node_id))
@@ -44,7 +44,7 @@ class Cluster:
         wait_until_ready(list(started.values()), [])
 
     def kill(self, node_id: int) -> None:
-        """SIGKILL. Admin clients are made anew: librdkafka waits for a controller that it once knew."""
+        """Send SIGKILL. Admin clients are recreated: librdkafka waits for a controller that it has seen."""
         self._admins.clear()
         node = self.nodes[node_id]
         node.process.kill()
@@ -54,7 +54,7 @@ class Cluster:
         os.kill(self.nodes[node_id].process.pid, number)
 
     def terminate(self, node_id: int) -> int:
-        """SIGTERM; the exit code. Admin clients are made anew, as after a kill."""
+        """Stop a node with SIGTERM and return its exit code. Admin clients are recreated, as after a kill."""
         self._admins.clear()
         node = self.nodes[node_id]
         node.process.terminate()
@@ -67,7 +67,7 @@ class Cluster:
         return self.homes[node_id].log.read_text(errors="replace")
 
     def admin(self, node_id: int | None = None) -> AdminClient:
-        """An admin client that begins with one node, or with all that run."""
+        """Return an admin client that bootstraps from one node, or from all running brokers."""
         brokers = [one for one in self.running() if self.nodes[one].is_broker]
         running = [node_id] if node_id is not None else brokers
         servers = ",".join(self.nodes[one].bootstrap for one in running)
@@ -94,7 +94,7 @@ MakeCluster = Callable[..., Cluster]
 
 @pytest.fixture
 def make_cluster(tmp_path: Path) -> Iterator[MakeCluster]:
-    """`make_cluster(nodes, *overrides)` writes the homes of a cluster; `start` starts nodes of it."""
+    """Yield `make_cluster(nodes, *overrides)`: it writes the homes of a cluster, `start` starts nodes."""
     made: list[Cluster] = []
 
     def make(nodes: int, *overrides: str) -> Cluster:
@@ -108,7 +108,7 @@ def make_cluster(tmp_path: Path) -> Iterator[MakeCluster]:
 
 @contextmanager
 def running(three: Cluster) -> Iterator[Cluster]:
-    """Start three nodes, and stop them; none of them may have told of a fault of its own."""
+    """Start three nodes, and stop them; fail if one of them has logged a traceback."""
     try:
         three.start(0, 1, 2)
         yield three
@@ -120,14 +120,14 @@ def running(three: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three nodes, all of them voters, for the tests of one module."""
+    """Start three nodes, all of them voters, for the tests of one module."""
     with running(written(tmp_path_factory.mktemp("cluster"), 3)) as three:
         yield three
 
 
 @pytest.fixture
 def all_up(cluster: Cluster) -> Cluster:
-    """All nodes of `cluster`, for tests that kill some; the next one finds them started again."""
+    """Return `cluster` with all of its nodes running, for tests that kill some."""
     cluster.start(*sorted(cluster.nodes.keys() - cluster.running()))
     return cluster
 
@@ -139,7 +139,7 @@ def written(directory: Path, nodes: int, *overrides: str) -> Cluster:
 
 
 def eventually(holds: Callable[[], bool], what: str, timeout_s: float = 60.0) -> float:
-    """Wait until something holds; how long that took."""
+    """Wait until a condition holds, and return how long that took, in seconds."""
     begin = time.monotonic()
     while not holds():
         assert time.monotonic() - begin < timeout_s, f"not within {timeout_s:g} s: {what}"

@@ -1,4 +1,4 @@
-"""A cluster that is under load while its nodes are restarted, one after another, with other settings."""
+"""A cluster under load whose nodes are restarted one after another with other settings."""
 
 import socket
 import threading
@@ -16,14 +16,14 @@ from tests.integration.cluster.conftest import Cluster, eventually
 from tests.ports import free_ports
 
 PATIENT_S: Final = 60.0
-PAUSE_S: Final = 0.005  # between records: a load that notices each gap, and leaves the machine to others
-ESTABLISHED: Final = "01"  # in /proc/net/tcp
-# That a connection broke, or that a broker is away: librdkafka tells it, and goes on.
+PAUSE_S: Final = 0.005  # between records: short enough to notice each gap, long enough to leave CPU to others
+ESTABLISHED: Final = "01"  # state of a TCP connection in /proc/net/tcp
+# Errors that librdkafka reports for a lost connection or an unavailable broker, and recovers from.
 _PASSING: Final = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE)
 
 
 def change(home: NodeHome, **settings: object) -> None:
-    """Set settings in the file of a node, underscores for dots; None removes one."""
+    """Set settings in the file of a node; underscores stand for dots, None removes a setting."""
     given = {name.replace("_", "."): value for name, value in settings.items()}
     lines = [line for line in home.properties.read_text().splitlines() if line.partition("=")[0] not in given]
     lines += [f"{name}={value}" for name, value in given.items() if value is not None]
@@ -31,13 +31,13 @@ def change(home: NodeHome, **settings: object) -> None:
 
 
 def setting(home: NodeHome, name: str) -> str:
-    """Return a setting in the file of a node."""
+    """Return the value of a setting in the file of a node."""
     lines = home.properties.read_text().splitlines()
     return next(line.partition("=")[2] for line in lines if line.startswith(f"{name}="))
 
 
 def with_listener_of_clients(cluster: Cluster) -> None:
-    """Give each node a listener CLIENTS before the one by which nodes reach each other, which may go then."""
+    """Add a listener CLIENTS to each node before its inter-broker listener, which can then be removed."""
     ports = free_ports(len(cluster.homes))
     for home in cluster.homes:
         change(
@@ -49,7 +49,7 @@ def with_listener_of_clients(cluster: Cluster) -> None:
 
 
 def without_listener(home: NodeHome, name: str) -> int:
-    """Take a listener away from a node; return the port that it had."""
+    """Remove a listener of a node, and return its port."""
     listeners = setting(home, "listeners").split(",")
     (gone,) = (one for one in listeners if one.startswith(f"{name}://"))
     protocols = setting(home, "listener.security.protocol.map").split(",")
@@ -62,34 +62,38 @@ def without_listener(home: NodeHome, name: str) -> int:
 
 
 def is_listening(port: int) -> bool:
-    """Return whether somebody listens on this port of this machine."""
+    """Return True if a process listens on this port of this machine."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def roll(cluster: Cluster) -> None:
-    """Restart each node in order, and go on when all partitions have all of their replicas in sync."""
+    """Restart the nodes one after another; before the next one, wait until all replicas are in sync."""
     for home in cluster.homes:
         assert cluster.terminate(home.node_id) == 0, cluster.output(home.node_id)[-3000:]
         cluster.start(home.node_id)
-        eventually(lambda: is_in_sync(cluster), f"all in sync after node {home.node_id}", PATIENT_S)
+        eventually(
+            lambda: is_in_sync(cluster),
+            f"all replicas are in sync after the restart of node {home.node_id}",
+            PATIENT_S,
+        )
 
 
 def is_in_sync(cluster: Cluster) -> bool:
-    """Return whether each partition of the cluster has a leader and all of its replicas in sync."""
+    """Return True if every partition of the cluster has a leader and all of its replicas in sync."""
     topics = cluster.admin().list_topics(timeout=PATIENT_S).topics.values()
     partitions = [one for topic in topics for one in topic.partitions.values()]
     return all(len(one.isrs) == len(one.replicas) and one.leader >= 0 for one in partitions)
 
 
 def is_dialled(port: int) -> bool:
-    """Return whether somebody has a connection to this port of this machine."""
+    """Return True if there is an established connection to this port of this machine."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return any(int(row[2].rpartition(":")[2], 16) == port and row[3] == ESTABLISHED for row in rows)
 
 
 class Load:
-    """One producer with acks=all and one consumer of a group, each in a thread, and what they were told."""
+    """A producer with acks=all and a consumer of a group, each in a thread, and the errors they got."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.errors: list[str] = []
@@ -105,16 +109,16 @@ class Load:
         self._threads = [threading.Thread(target=one) for one in (self._produce, self._consume)]
 
     def begin(self) -> None:
-        """Start both."""
+        """Start both threads."""
         for thread in self._threads:
             thread.start()
 
     def end(self) -> None:
-        """Stop the producer, and the consumer when it has read all."""
+        """Stop the producer, and the consumer once it has read every record."""
         self._is_ending.set()
         for thread in self._threads:
             thread.join(2 * PATIENT_S)
-            assert not thread.is_alive(), "the load does not end"
+            assert not thread.is_alive(), "a thread of the load did not end"
 
     def _note(self, error: KafkaError) -> None:
         if error.code() not in _PASSING:
@@ -157,7 +161,7 @@ class Load:
 
 @contextmanager
 def load(cluster: Cluster, topic: str) -> Iterator[Load]:
-    """Produce and consume meanwhile; then no client saw an error, no record is lost and none doubled."""
+    """Produce and consume during a block; then check that there were no errors, losses or duplicates."""
     running = Load(cluster.bootstrap, topic)
     running.begin()
     try:

@@ -1,4 +1,4 @@
-"""A cluster that balances itself: brokers that join get their share, on request and alone."""
+"""A cluster that balances itself: brokers that join get their share, on request and automatically."""
 
 import json
 import os
@@ -22,11 +22,11 @@ from tests.integration.cluster.test_quorum_grows import ottla
 pytestmark = pytest.mark.slow
 PARTITIONS = 12
 RECORDS = 600
-LOOKS_S = 15.0  # in which a balance looks at the growth of partitions, and would begin
+LOOKS_S = 15.0  # time in which a balance checks the growth of partitions, and would start
 
 
 def placed(cluster: Cluster, topic: str) -> list[tuple[int, list[int]]]:
-    """Return leader and replicas of each partition."""
+    """Return the leader and the replicas of each partition."""
     partitions = cluster.admin(0).list_topics(topic, timeout=60).topics[topic].partitions
     return [(partitions[index].leader, list(partitions[index].replicas)) for index in sorted(partitions)]
 
@@ -68,7 +68,7 @@ def test_brokers_that_join_get_their_share_on_request(make_cluster: MakeCluster)
     assert balance(cluster)["moves"] == [] and not balance(cluster, "--status")["requested"]
 
 
-def test_a_balance_goes_on_when_the_controller_falls(make_cluster: MakeCluster) -> None:
+def test_a_balance_continues_when_the_controller_is_killed(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(4, "ottla.balance.concurrent.moves=1")
     cluster.start(0, 1, 2)
     topic = create(cluster, by=0, partitions=PARTITIONS, replicas=2, min_insync_replicas="2")
@@ -93,10 +93,12 @@ def test_a_cluster_that_balances_itself_fills_a_broker_and_empties_another(make_
     with load(cluster, topic):
         set_for_all(cluster, "ottla.balance.enable", "true")
         cluster.start(3)
-        eventually(lambda: replicas(cluster, topic)[3] >= PARTITIONS // 2 - 1, "it has its share", 120)
+        eventually(
+            lambda: replicas(cluster, topic)[3] >= PARTITIONS // 2 - 1, "the new broker has its share", 120
+        )
 
         set_for_all(cluster, "ottla.balance.exclude.brokers", "1")
-        eventually(lambda: replicas(cluster, topic)[1] == 0, "it is empty", 120)
+        eventually(lambda: replicas(cluster, topic)[1] == 0, "the broker is empty", 120)
     assert set(replicas(cluster, topic)) == {0, 2, 3}
 
 
@@ -105,7 +107,7 @@ def test_a_broker_that_is_decommissioned_stays_empty(make_cluster: MakeCluster) 
     cluster.start(0, 1, 2, 3)
     topic = create(cluster, by=0, partitions=PARTITIONS, replicas=2)
     leaving = command_line.start(cluster.bootstrap, "broker", "decommission", "3", "--timeout", "120")
-    eventually(lambda: replicas(cluster, topic)[3] == 0, "it is empty", 120)
+    eventually(lambda: replicas(cluster, topic)[3] == 0, "the broker is empty", 120)
 
     time.sleep(LOOKS_S)
 
@@ -120,7 +122,7 @@ def test_a_balance_is_cancelled(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(4, "ottla.balance.max.bytes.per.second=50000", "ottla.balance.concurrent.moves=2")
     cluster.start(0, 1, 2)
     topic = create(cluster, by=0, partitions=PARTITIONS, replicas=2)
-    fill(cluster, topic, 36, PARTITIONS)  # more than the first fetch of each, which nothing holds up
+    fill(cluster, topic, 36, PARTITIONS)  # more than the first fetch of each replica, which is not throttled
     cluster.start(3)
     before = placed(cluster, topic)
     balance(cluster, "--execute", "--no-wait")
@@ -129,7 +131,7 @@ def test_a_balance_is_cancelled(make_cluster: MakeCluster) -> None:
     cancelled = balance(cluster, "--cancel")["cancelled"]
 
     assert cancelled and len(cancelled) <= 2
-    eventually(lambda: not balance(cluster, "--status")["moving"], "nothing moves")
+    eventually(lambda: not balance(cluster, "--status")["moving"], "no partition moves")
     assert [sorted(one) for _, one in placed(cluster, topic)] == [sorted(one) for _, one in before]
 
 

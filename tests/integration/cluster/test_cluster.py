@@ -1,4 +1,4 @@
-"""Three nodes as one cluster: what any of them is asked, all of them do."""
+"""Three nodes as one cluster: a request to any of them takes effect on all of them."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 def create(cluster: Cluster, *, by: int, replicas: int = 3, partitions: int = 1, **configs: str) -> str:
-    """A new topic, asked of one node."""
+    """Create a topic by a request to one node, and return its name."""
     name = f"topic-{uuid4().hex[:8]}"
     topic = NewTopic(
         name, partitions, replicas, config={key.replace("_", "."): value for key, value in configs.items()}
@@ -29,7 +29,7 @@ def create(cluster: Cluster, *, by: int, replicas: int = 3, partitions: int = 1,
 
 
 def produce(cluster: Cluster, topic: str, count: int, **settings: object) -> None:
-    """So many records, each acknowledged by all that are in sync."""
+    """Produce `count` records, each acknowledged by all replicas in sync."""
     failures: list[object] = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", **settings})
     for number in range(count):
@@ -63,7 +63,7 @@ def test_every_node_knows_all_of_them_and_the_same_controller(cluster: Cluster) 
 
 
 @pytest.mark.parametrize("node_id", [0, 1, 2])
-def test_a_topic_that_one_node_was_asked_for_is_known_there_at_once_and_everywhere_soon(
+def test_a_new_topic_is_known_to_the_asked_node_at_once_and_to_all_soon(
     cluster: Cluster, node_id: int
 ) -> None:
     topic = create(cluster, by=node_id, partitions=3)
@@ -80,7 +80,7 @@ def test_a_topic_that_one_node_was_asked_for_is_known_there_at_once_and_everywhe
         )
 
 
-def test_what_all_replicas_acknowledged_is_consumed(cluster: Cluster) -> None:
+def test_records_acknowledged_by_all_replicas_are_consumed(cluster: Cluster) -> None:
     topic = create(cluster, by=1, partitions=3, min_insync_replicas="2")
 
     produce(cluster, topic, 3_000, **{"enable.idempotence": True})
@@ -117,8 +117,8 @@ def test_a_group_is_coordinated_wherever_its_partition_is_led(cluster: Cluster) 
     assert all(len(partition.replicas) == 3 for partition in offsets.partitions.values())
 
 
-def test_the_broker_tells_the_lag_that_a_client_would_measure(cluster: Cluster) -> None:
-    """Six partitions over three leaders: without a record, read to the end, behind, cut, never committed."""
+def test_the_coordinator_reports_the_lag_that_a_client_would_measure(cluster: Cluster) -> None:
+    """Partitions 0 to 5: empty, read to the end, behind, trimmed, behind by one, and never committed."""
     topic, group = create(cluster, by=0, partitions=6, replicas=1), f"lag-{uuid4().hex[:8]}"
     an_hour_ago_ms = int(time.time() * 1000) - 3_600_000
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
@@ -164,7 +164,7 @@ def test_the_broker_tells_the_lag_that_a_client_would_measure(cluster: Cluster) 
 async def both_lags(
     cluster: Cluster, group: str, topic: str
 ) -> tuple[dict[Place, int], dict[Place, tuple[int, int | None]] | None, dict[Place, group_lag.PartitionLag]]:
-    """What the group has committed, how far behind its coordinator says it is, and what a client finds."""
+    """Return the committed offsets of a group, its lag by its coordinator, and its lag by a client."""
     host, port = cluster.bootstrap.split(",")[0].split(":")
     async with Client([(host, int(port))], timeout_s=60) as client:
         known = await group_admin.committed(client, group, with_lag=True)
@@ -172,7 +172,7 @@ async def both_lags(
     return known.offsets, known.lags, measured
 
 
-def test_the_secret_is_shown_to_nobody(cluster: Cluster) -> None:
+def test_the_secret_is_hidden(cluster: Cluster) -> None:
     from confluent_kafka.admin import ConfigResource, ResourceType
 
     resource = ConfigResource(ResourceType.BROKER, "1")

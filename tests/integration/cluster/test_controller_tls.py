@@ -1,4 +1,4 @@
-"""CONTROLLER:SSL between processes: voters show each other certificates, and none may use another's."""
+"""CONTROLLER:SSL between processes: voters present certificates to each other, and none may use another's."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ PATIENT_S = 60.0
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`node-ID.pem` of the cluster's authority, and `forged.pem`, which another made out for node 2."""
+    """Write `node-ID.pem` by the cluster's CA, and `forged.pem` for the name of node 2 by another CA."""
     directory = write_certificates(
         tmp_path_factory.mktemp("certificates"), *(f"node-{one}" for one in range(4))
     )
@@ -31,7 +31,7 @@ def keystore(certificates: Path, name: str) -> str:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, certificates: Path) -> Iterator[Cluster]:
-    """Three nodes with Kafka's names for what TLS needs."""
+    """Start three nodes that use TLS between controllers, by Kafka's names of settings."""
     made = written(
         tmp_path_factory.mktemp("cluster"),
         3,
@@ -65,7 +65,7 @@ def test_voters_with_certificates_elect_one_and_then_another(all_up: Cluster) ->
     assert sorted(map(int, consume(cluster, topic, 100))) == list(range(100))
     eventually(
         lambda: made_later in cluster.admin(told["leader"]).list_topics(timeout=60).topics,
-        "the one that was killed follows again",
+        "the restarted voter follows again",
         PATIENT_S,
     )
     leader = json.loads(ottla(cluster, "quorum", "status", "--output", "json"))["leader"]
@@ -79,13 +79,13 @@ def test_voters_with_certificates_elect_one_and_then_another(all_up: Cluster) ->
         ("forged", "the certificate of the other end was rejected: unable to get local issuer certificate"),
     ],
 )
-def test_a_voter_with_the_certificate_of_another_is_refused(
+def test_a_voter_with_the_certificate_of_another_is_rejected(
     cluster: Cluster, certificates: Path, name: str, what_is_said: str
 ) -> None:
     assert what_is_said in refused(cluster, keystore(certificates, name))
 
 
-def test_a_voter_without_tls_is_refused(cluster: Cluster) -> None:
+def test_a_voter_without_tls_is_rejected(cluster: Cluster) -> None:
     refused(cluster, "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT")
 
 
@@ -96,5 +96,7 @@ def test_a_voter_without_tls_is_refused(cluster: Cluster) -> None:
         ("ssl.truststore.location=nowhere.pem", "nowhere.pem"),
     ],
 )
-def test_what_tls_lacks_is_said_in_one_sentence(cluster: Cluster, setting: str, what_is_said: str) -> None:
+def test_missing_settings_of_tls_are_reported_in_one_sentence(
+    cluster: Cluster, setting: str, what_is_said: str
+) -> None:
     assert what_is_said in refused(cluster, setting)

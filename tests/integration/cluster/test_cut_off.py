@@ -1,4 +1,4 @@
-"""A leader that nobody but its client reaches: it goes on to tell what it knew, and takes nothing more."""
+"""A leader that only its client can reach: it returns the metadata that it has, but accepts no writes."""
 
 import signal
 from typing import Any
@@ -17,7 +17,7 @@ PATIENT_S = 60.0
 
 
 def metadata(client: WireClient, topic: str) -> tuple[list[int], int, int, int]:
-    """The brokers, and the error, leader and leader epoch of the one partition."""
+    """Return the brokers, and the error, leader and leader epoch of the only partition."""
     answer = client.call("metadata", 12, topics=[{"name": topic}])
     found = only(only(answer.topics).partitions)
     brokers = sorted(one.node_id for one in answer.brokers)
@@ -37,10 +37,10 @@ def fetch(client: WireClient, topic: str) -> Any:
     return only(only(answer.responses).partitions)
 
 
-def test_it_refuses_writes_after_its_session_and_answers_the_rest_as_apache_kafka(
+def test_an_isolated_leader_rejects_writes_after_its_session_and_answers_the_rest_as_apache_kafka(
     make_cluster: MakeCluster,
 ) -> None:
-    """Apache Kafka 4.3.1, asked the same: the same after 100 s, but for acks=1, which is acknowledged."""
+    """Apache Kafka 4.3.1 answers likewise after 100 s, except that it acknowledges writes with acks=1."""
     cluster = make_cluster(3, "broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500")
     cluster.start(0, 1, 2)
     topic = create(cluster, by=0, min_insync_replicas="2")
@@ -48,14 +48,16 @@ def test_it_refuses_writes_after_its_session_and_answers_the_rest_as_apache_kafk
     others = [one for one in (0, 1, 2) if one != leader]
 
     with WireClient(cluster.nodes[leader].bootstrap) as client:
-        eventually(lambda: produce(client, topic, acks=-1) == ErrorCode.NONE, "it knows the new topic")
+        eventually(
+            lambda: produce(client, topic, acks=-1) == ErrorCode.NONE, "the leader knows the new topic"
+        )
         before = metadata(client, topic)
         for other in others:
             cluster.signal(other, signal.SIGSTOP)
         try:
             eventually(
                 lambda: produce(client, topic, acks=1) == ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                "it refuses what it could not keep",
+                "the isolated leader rejects writes",
                 PATIENT_S,
             )
             refused = produce(client, topic, acks=-1)
@@ -65,7 +67,7 @@ def test_it_refuses_writes_after_its_session_and_answers_the_rest_as_apache_kafk
                 cluster.signal(other, signal.SIGCONT)
         assert before == ([0, 1, 2], ErrorCode.NONE, leader, before[3]) == after
         assert refused == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        # What it took with acks=1 before, nobody is shown.
+        # The record that it accepted with acks=1 earlier is above the high watermark.
         assert (found.error_code, found.high_watermark) == (ErrorCode.NONE, 1)
         assert len(read_headers(found.records)) == 1
 
@@ -73,4 +75,4 @@ def test_it_refuses_writes_after_its_session_and_answers_the_rest_as_apache_kafk
         with WireClient(cluster.nodes[leader_of(cluster, topic)].bootstrap) as again:
             return produce(again, topic, acks=-1) == ErrorCode.NONE
 
-    eventually(takes_writes, "one of them leads again", PATIENT_S)
+    eventually(takes_writes, "a replica leads again", PATIENT_S)

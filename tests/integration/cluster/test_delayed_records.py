@@ -1,4 +1,4 @@
-"""Records that wait while the leader of their partition is killed come from the new one, due, and once."""
+"""Delayed records whose leader is killed while they wait: the new leader delivers each when due, and once."""
 
 import time
 from threading import Lock
@@ -14,11 +14,11 @@ from tests.integration.cluster.test_failures import leader_of
 pytestmark = pytest.mark.slow
 TOPIC, GROUP = "mails", "mailers"
 COUNT = 60
-DUE_S, SPREAD_S = 25.0, 5.0  # the kill and what follows take some 15 s
+DUE_S, SPREAD_S = 25.0, 5.0  # the kill and the failover take about 15 s
 
 
 class Given:
-    """When each record was given to a member."""
+    """The time at which each record was delivered to a member."""
 
     def __init__(self) -> None:
         self.at_s: dict[str, float] = {}
@@ -45,7 +45,7 @@ def prepare(cluster: Cluster) -> None:
 
 
 def produce_mails(cluster: Cluster, due_s: float) -> dict[str, float]:
-    """Every second record is delayed; return when each of these is due."""
+    """Produce immediate and delayed records in turn, and return when each delayed one is due, in seconds."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
     due = {}
     for number in range(COUNT):
@@ -67,7 +67,7 @@ def test_a_leader_is_killed_while_records_wait(all_up: Cluster) -> None:
     workers = Workers(cluster.bootstrap, TOPIC, GROUP)
     workers.start(3, given.accept)
     try:
-        eventually(lambda: workers.accepted.keys() >= at_once, "what is not delayed is done with")
+        eventually(lambda: workers.accepted.keys() >= at_once, "all records without a delay are accepted")
         assert workers.given.keys() == at_once
         leader = leader_of(cluster, TOPIC)
 
@@ -75,8 +75,8 @@ def test_a_leader_is_killed_while_records_wait(all_up: Cluster) -> None:
 
         eventually(lambda: leader_of(cluster, TOPIC) not in (leader, -1), "another replica leads")
         assert time.time() < min(due.values()), "the kill came while records waited"
-        eventually(lambda: workers.accepted.keys() >= due.keys(), "all that waited is done with")
-        time.sleep(1.0)  # nothing comes twice
+        eventually(lambda: workers.accepted.keys() >= due.keys(), "all delayed records are accepted")
+        time.sleep(1.0)  # time for a second delivery, which must not come
     finally:
         workers.stop()
     assert set(workers.given.values()) == {1}, workers.given.most_common(3)

@@ -1,4 +1,4 @@
-"""Nodes that are killed, come back, or do not belong: what is acknowledged stays, and others take over."""
+"""Nodes that are killed, return, or do not belong: acknowledged records survive, other nodes take over."""
 
 import tempfile
 import threading
@@ -12,7 +12,7 @@ from tests.integration.cluster.conftest import READY_TIMEOUT_S, Cluster, MakeClu
 from tests.integration.cluster.test_cluster import consume, create, produce
 
 pytestmark = pytest.mark.slow
-PAUSE_S = 0.01  # between two records: the tests are about faults
+PAUSE_S = 0.01  # between two records: the tests are about failures, not throughput
 
 
 def leader_of(cluster: Cluster, topic: str) -> int:
@@ -24,7 +24,7 @@ def in_sync(cluster: Cluster, topic: str) -> list[int]:
 
 
 class Load:
-    """A producer with acks=all that never stops until it is told; counts what was acknowledged."""
+    """A producer with acks=all that runs until it is stopped, and counts acknowledged records."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         self.acknowledged = 0
@@ -89,7 +89,7 @@ def test_the_leader_is_killed_and_nothing_that_was_acknowledged_is_lost(all_up: 
 
     values = [int(value) for value in consume(cluster, topic, acknowledged)]
     assert values == list(range(acknowledged)), "in order, each once"
-    assert load.longest_gap_s < 8, "nobody waits for the session of the dead, 9 s"
+    assert load.longest_gap_s < 8, "no write waits for the session of the killed broker, 9 s"
 
 
 def test_the_controller_is_killed_and_another_decides(all_up: Cluster) -> None:
@@ -102,18 +102,18 @@ def test_the_controller_is_killed_and_another_decides(all_up: Cluster) -> None:
 
     eventually(
         lambda: cluster.admin(second).describe_cluster().result(60).controller.id in (first, second),
-        "the other one has heard who",
+        "the other node knows the new controller",
     )
     produce(cluster, topic, 100)
     assert len(consume(cluster, topic, 100)) == 100
     cluster.start(controller)
     eventually(
         lambda: len(cluster.admin(controller).describe_cluster().result(60).nodes) == 3,
-        "it is back among them",
+        "the killed node is a broker again",
     )
 
 
-def test_all_are_killed_at_once_and_come_back(all_up: Cluster) -> None:
+def test_all_nodes_are_killed_at_once_and_restart(all_up: Cluster) -> None:
     cluster = all_up
     topic = create(cluster, by=2, min_insync_replicas="2")
     produce(cluster, topic, 500)
@@ -135,14 +135,14 @@ def test_a_rolling_restart_fails_no_request(all_up: Cluster) -> None:
         time.sleep(0.5)
         assert cluster.terminate(node_id) == 0
         cluster.start(node_id)
-        eventually(lambda: in_sync(cluster, topic) == [0, 1, 2], "all are in sync")
+        eventually(lambda: in_sync(cluster, topic) == [0, 1, 2], "all replicas are in sync")
     acknowledged = load.stop()
 
     assert [int(value) for value in consume(cluster, topic, acknowledged)] == list(range(acknowledged))
 
 
 def test_a_node_that_is_no_voter_is_a_broker_like_the_others(make_cluster: MakeCluster) -> None:
-    cluster = make_cluster(4)  # three of them vote
+    cluster = make_cluster(4)  # nodes 0, 1 and 2 are the voters
     cluster.start(0, 1, 2, 3)
     topic = create(cluster, by=3, replicas=3)
 
@@ -156,8 +156,9 @@ def test_a_node_that_is_no_voter_is_a_broker_like_the_others(make_cluster: MakeC
 
 
 def refused(cluster: Cluster, *changed: str) -> str:
-    """What node 2 says, and the others of it, that comes back with an empty disk and other settings than the
-    rest. It has its own again when this returns, and is not running.
+    """Start node 2 with an empty disk and changed settings, and return what it and the other nodes log.
+
+    On return it has its own settings again, and is not running.
     """
     cluster.start(*sorted({0, 1} - set(cluster.running())))
     if 2 in cluster.running():
@@ -182,19 +183,19 @@ def refused(cluster: Cluster, *changed: str) -> str:
     said = [cluster.output(node_id)[before[node_id] :] for node_id in (0, 1, 2)]
     assert "Traceback" not in said[2], said[2]
     assert cluster.running() == [0, 1]
-    # A broker that ended is named for a second more.
+    # The metadata name a broker for about a second after it has ended.
     admin = cluster.admin(0)
     eventually(lambda: len(admin.describe_cluster().result(60).nodes) == 2, "two brokers are named")
     return "".join(said)
 
 
-def test_a_node_that_does_not_know_the_secret_is_refused(cluster: Cluster) -> None:
+def test_a_node_that_does_not_know_the_secret_is_rejected(cluster: Cluster) -> None:
     said = refused(cluster, "cluster.secret=another secret of 16 characters")
 
     assert "has a different cluster.secret" in said
 
 
-def test_a_node_of_another_cluster_is_refused(cluster: Cluster) -> None:
+def test_a_node_of_another_cluster_is_rejected(cluster: Cluster) -> None:
     said = refused(cluster, "cluster.id=AAAAAAAAAAAAAAAAAAAAAA")
 
     assert "belongs to cluster AAAAAAAAAAAAAAAAAAAAAA" in said

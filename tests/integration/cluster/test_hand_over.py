@@ -1,4 +1,4 @@
-"""`ottla hand-over`: a node leads nothing more and serves on, so that to stop it then interrupts nobody."""
+"""`ottla hand-over`: a node gives up leadership but keeps serving, so stopping it interrupts no client."""
 
 import json
 import os
@@ -21,30 +21,30 @@ def hand_over(cluster: Cluster, node_id: int, *, pid: int | None = None, code: i
 
 
 def brokers(cluster: Cluster, asked: int) -> dict[int, tuple[str, int]]:
-    """State and number of led partitions of each broker, as one node tells."""
+    """Return the state and the number of led partitions of each broker, as one node reports them."""
     told = json.loads(
         command_line.ottla(cluster.nodes[asked].bootstrap, "broker", "list", "--output", "json")
     )
     return {one["broker"]: (one["state"], one["leads"]) for one in told}
 
 
-def test_it_leads_nothing_more_and_serves_on_until_it_is_stopped(make_cluster: MakeCluster) -> None:
+def test_a_node_that_handed_over_keeps_serving_until_it_is_stopped(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(3)
     cluster.start(0, 1, 2)
     topic = create(cluster, by=0, partitions=6, min_insync_replicas="2")
     load = Load(cluster, topic)
-    eventually(lambda: load.acknowledged > 0, "it writes")
+    eventually(lambda: load.acknowledged > 0, "records are acknowledged")
 
     try:
         said = hand_over(cluster, 1)
 
-        # Asked of itself: it still answers.
+        # The request goes to node 1 itself, which still answers.
         assert brokers(cluster, 1)[1] == ("fenced", 0) and "node 1 no longer leads partitions" in said
         assert cluster.running() == [0, 1, 2]
-        assert "node 1 no longer leads partitions" in hand_over(cluster, 1), "to ask again does no harm"
+        assert "node 1 no longer leads partitions" in hand_over(cluster, 1), "a second hand-over does no harm"
         assert cluster.terminate(1) == 0
         cluster.start(1)
-        eventually(lambda: brokers(cluster, 0)[1][0] == "active", "it takes part again")
+        eventually(lambda: brokers(cluster, 0)[1][0] == "active", "the node is active again")
     finally:
         acknowledged = load.stop()
 
@@ -52,7 +52,7 @@ def test_it_leads_nothing_more_and_serves_on_until_it_is_stopped(make_cluster: M
     assert "Traceback" not in cluster.output(1)
 
 
-def test_a_node_alone_has_nobody_to_hand_over_to(make_cluster: MakeCluster) -> None:
+def test_a_single_node_has_no_other_to_hand_over_to(make_cluster: MakeCluster) -> None:
     cluster = make_cluster(1)
     cluster.start(0)
     topic = create(cluster, by=0, replicas=1)

@@ -1,4 +1,4 @@
-"""Nodes that log in at each other, by SCRAM over TLS: replicas, forwarded commands, and who is no node."""
+"""Nodes that log in to each other by SCRAM over TLS: replicas, forwarded requests, and rejected clients."""
 
 import json
 import time
@@ -31,7 +31,7 @@ USERS = "SCRAM-SHA-512=[name=node,password=node-secret];SCRAM-SHA-512=[name=anna
 
 
 def module(user: str, password: str, more: str = "") -> str:
-    """Return the login module of a node."""
+    """Return the JAAS configuration of a node."""
     return (
         "org.apache.kafka.common.security.scram.ScramLoginModule required "
         f'username="{user}" password="{password}"{more};'
@@ -40,12 +40,12 @@ def module(user: str, password: str, more: str = "") -> str:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`node-ID.pem` of the cluster's authority."""
+    """Write `node-ID.pem` for each node by the cluster's CA."""
     return write_certificates(tmp_path_factory.mktemp("certificates"), "node-0", "node-1", "node-2")
 
 
 def with_listener(cluster: Cluster, certificates: Path) -> None:
-    """Give each node a listener at which others would log in."""
+    """Add a listener SASL_SSL to each node, at which other nodes log in."""
     ports = free_ports(len(cluster.homes))
     for home in cluster.homes:
         change(
@@ -65,7 +65,7 @@ def with_listener(cluster: Cluster, certificates: Path) -> None:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, certificates: Path) -> Iterator[Cluster]:
-    """Three nodes that log in at each other from their first start; clients are judged by ACLs."""
+    """Start three nodes that log in to each other from their first start, with ACLs for clients."""
     made = written(
         tmp_path_factory.mktemp("cluster"),
         3,
@@ -74,7 +74,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, certificates: Path) -> Ite
     )
     with_listener(made, certificates)
     for home in made.homes:
-        # Logins that end within the tests are renewed, or their connections replaced.
+        # Logins expire during the tests: they have to be renewed, or their connections replaced.
         renewed = {"listener.name.inner.connections.max.reauth.ms": "2000"}
         change(home, inter_broker_listener_name="INNER", **renewed)
     change(made.homes[0], ottla_rest_listeners=f"http://127.0.0.1:{free_ports(1)}")
@@ -82,17 +82,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, certificates: Path) -> Ite
         yield three
 
 
-def test_replicas_and_commands_go_by_logins(cluster: Cluster) -> None:
+def test_replication_and_forwarded_requests_use_logins(cluster: Cluster) -> None:
     for by in (0, 1, 2):
         topic = create(cluster, by=by, min_insync_replicas="3")
         produce(cluster, topic, 100)
         assert sorted(map(int, consume(cluster, topic, 100))) == list(range(100))
 
 
-def test_the_rest_api_asks_as_its_caller_however_long_the_logins_of_nodes_last(cluster: Cluster) -> None:
+def test_the_rest_api_acts_as_its_caller_beyond_the_lifetime_of_logins_of_nodes(cluster: Cluster) -> None:
     topic = create(cluster, by=1)
     url = f"{cluster.nodes[0].rest}/v3/clusters/{setting(cluster.homes[0], 'cluster.id')}/topics/{topic}"
-    ends = time.monotonic() + 4  # twice the life of a login
+    ends = time.monotonic() + 4  # twice the lifetime of a login
 
     while time.monotonic() < ends:
         with urlopen(url, timeout=10) as answer:
@@ -112,7 +112,7 @@ def test_the_rest_api_asks_as_its_caller_however_long_the_logins_of_nodes_last(c
         ),
     ],
 )
-def test_who_does_not_log_in_as_a_node_is_refused_and_says_so(
+def test_a_node_with_a_wrong_login_is_rejected_and_says_so(
     cluster: Cluster, user: str, password: str, what_is_said: str
 ) -> None:
     said = refused(cluster, f"{JAAS}={module(user, password)}")
@@ -121,8 +121,8 @@ def test_who_does_not_log_in_as_a_node_is_refused_and_says_so(
     assert password not in said
 
 
-def test_nodes_go_over_to_logins_one_after_another(make_cluster: MakeCluster, certificates: Path) -> None:
-    """All three steps of docs/tls.md, in a cluster that has had no user yet."""
+def test_nodes_change_to_logins_one_after_another(make_cluster: MakeCluster, certificates: Path) -> None:
+    """All three steps of docs/tls.md, in a cluster that has no users at first."""
     three = make_cluster(3)
     with_listener_of_clients(three)
     three.start(0, 1, 2)
@@ -135,7 +135,7 @@ def test_nodes_go_over_to_logins_one_after_another(make_cluster: MakeCluster, ce
         with_listener(three, certificates)
         roll(three)
         for home in three.homes:
-            # Logins that end are renewed while records flow.
+            # Logins expire and are renewed while records are produced and consumed.
             renewed = {"listener.name.inner.connections.max.reauth.ms": "2000"}
             change(home, inter_broker_listener_name="INNER", **renewed)
         roll(three)
@@ -148,7 +148,7 @@ def test_nodes_go_over_to_logins_one_after_another(make_cluster: MakeCluster, ce
 
 
 def test_brokers_and_controllers_log_in_by_plain(tmp_path: Path, certificates: Path) -> None:
-    """Controllers know no users of the cluster, so PLAIN with users of the listener, as in Apache Kafka."""
+    """PLAIN has its users in the listener, as in Apache Kafka: controllers know no users of the cluster."""
     made, ports = written(tmp_path / "plain", 3), free_ports(3)
     own = (
         "org.apache.kafka.common.security.plain.PlainLoginModule required "

@@ -1,4 +1,4 @@
-"""Partitions that move while a cluster is written to: a move that is cancelled, a broker that leaves."""
+"""Reassignments while a cluster is written to: a reassignment is cancelled, a broker is decommissioned."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -19,14 +19,14 @@ RECORD_BYTES = 100_000
 
 
 def place(cluster: Cluster, name: str, *assignment: list[int]) -> None:
-    """A topic whose partitions have these replicas."""
+    """Create a topic whose partitions have these replicas."""
     configs = {"min.insync.replicas": "2"}
     topic = NewTopic(name, len(assignment), replica_assignment=list(assignment), config=configs)
     cluster.admin().create_topics([topic])[name].result(60)
 
 
 def fill(cluster: Cluster, topic: str, megabytes: int, partitions: int = 1) -> int:
-    """Write so much data, alike much to each partition; return the number of records."""
+    """Produce this much data, divided evenly among the partitions, and return the number of records."""
     failures: list[object] = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 20})
     count = megabytes * 1_000_000 // RECORD_BYTES
@@ -47,7 +47,7 @@ def fill(cluster: Cluster, topic: str, megabytes: int, partitions: int = 1) -> i
 
 
 def throttle(cluster: Cluster, topic: str, bytes_per_second: int) -> None:
-    """Followers that move copy `topic` no faster."""
+    """Limit the replication of new replicas of `topic` to this rate."""
 
     def alter(kind: ResourceType, name: str, key: str, value: str) -> None:
         entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
@@ -77,7 +77,7 @@ def end_offset(cluster: Cluster, topic: str, partition: int) -> int:
 
 @pytest.fixture
 def cluster(make_cluster: MakeCluster) -> Cluster:
-    """Four nodes; the last has no vote."""
+    """Start four nodes; the last one is no voter."""
     four = make_cluster(4)
     four.start(0, 1, 2, 3)
     return four
@@ -88,7 +88,7 @@ Writes = Callable[[str], Load]
 
 @pytest.fixture
 def writes(cluster: Cluster) -> Iterator[Writes]:
-    """Writes to a topic all the time; whatever becomes of the test, that ends with it."""
+    """Yield a function that starts writing to a topic; writing ends with the test, even if the test fails."""
     begun: list[Load] = []
 
     def begin(topic: str) -> Load:
@@ -103,12 +103,15 @@ def writes(cluster: Cluster) -> Iterator[Writes]:
 def test_a_move_is_cancelled_in_the_middle_and_nothing_is_lost(cluster: Cluster, writes: Writes) -> None:
     place(cluster, "moved", [0, 1])
     fill(cluster, "moved", 20)
-    throttle(cluster, "moved", 100_000)  # it would take minutes
+    throttle(cluster, "moved", 100_000)  # at this rate the reassignment takes minutes
     place(cluster, "written", [0, 1])
     load = writes("written")
 
     moving = command_line.start(cluster.bootstrap, "topic", "reassign", "moved", "-r", "2,3")
-    eventually(lambda: ottla(cluster, "topic", "reassign", "moved", "--output", "json") != "[]\n", "it moves")
+    eventually(
+        lambda: ottla(cluster, "topic", "reassign", "moved", "--output", "json") != "[]\n",
+        "the partition moves",
+    )
     during = replicas(cluster, "moved")
     cancelled = ottla(cluster, "topic", "reassign", "moved", "--cancel")
     out, err = moving.communicate(timeout=PATIENT_S)
@@ -142,7 +145,7 @@ def test_a_broker_with_hundreds_of_megabytes_leaves_while_it_is_written_to(
     assert cluster.terminate(3) == 0
     out, err = leaving.communicate(timeout=PATIENT_S)
     before = load.acknowledged
-    eventually(lambda: load.acknowledged > before + 50, "writes go on", PATIENT_S)
+    eventually(lambda: load.acknowledged > before + 50, "writes continue", PATIENT_S)
     acknowledged = load.stop()
 
     assert told == "broker 3 holds nothing; stop it now, and it is removed from the cluster\n", told + err

@@ -1,4 +1,4 @@
-"""From one voter to three, to five, and back, by `ottla quorum`, while clients write and read."""
+"""`ottla quorum` changes one voter to three, to five, and back, while clients write and read."""
 
 import json
 import threading
@@ -18,7 +18,7 @@ PATIENT_S = 60.0
 
 
 class Reader:
-    """A consumer in a group that reads all the time; `values` is what it got, in its order."""
+    """A consumer in a group that reads all the time; `values` has what it read, in that order."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         self.values: list[int] = []
@@ -66,7 +66,7 @@ def voters(cluster: Cluster) -> list[int]:
 
 
 def join(home: NodeHome, first: NodeHome) -> None:
-    """Have a node begin as one that follows the quorum of the first, alone in it, and may be given a vote."""
+    """Configure a node as an observer of the quorum that the first node founds; it can become a voter."""
     key = "controller.quorum.voters="
     [voters] = [line for line in first.properties.read_text().splitlines() if line.startswith(key)]
     alone = voters.removeprefix(key).split(",")[0]
@@ -97,7 +97,7 @@ def test_one_voter_becomes_three_and_five_and_one_again_under_load(make_cluster:
             assert f"node {node_id} is a voter now" in ottla(cluster, "quorum", "add", str(node_id))
             made.append(create(cluster, by=node_id, replicas=3))
         assert voters(cluster) == [0, 1, 2, 3, 4]
-        # The founder leaves first, so the quorum is led by another then.
+        # The founder leaves first, so another node leads the quorum from then on.
         for node_id in (0, 4, 1, 3):
             assert f"node {node_id} is not a voter any more" in ottla(
                 cluster, "quorum", "remove", str(node_id)
@@ -105,7 +105,7 @@ def test_one_voter_becomes_three_and_five_and_one_again_under_load(make_cluster:
             made.append(create(cluster, by=node_id, replicas=3))
         assert voters(cluster) == [2]
         acknowledged = load.stop()
-        eventually(lambda: len(reader.values) >= acknowledged, "all is read", PATIENT_S)
+        eventually(lambda: len(reader.values) >= acknowledged, "all records are read", PATIENT_S)
     finally:
         load.stop()
         reader.stop()

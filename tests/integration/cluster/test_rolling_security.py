@@ -1,4 +1,4 @@
-"""Brokers go over to TLS, and all nodes to another authority, without an error at a client."""
+"""Brokers change to TLS, and all nodes to another CA, without an error at a client."""
 
 import socket
 import ssl
@@ -28,14 +28,14 @@ pytestmark = pytest.mark.slow
 
 
 class Authorities:
-    """Two authorities, and what they sign for the nodes."""
+    """Two CAs, and the certificates that they issue for the nodes."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.old, self.new = trustme.CA(), trustme.CA()
 
     def trust(self, *authorities: trustme.CA) -> Path:
-        """Write the certificates of these authorities over the truststore of all nodes."""
+        """Overwrite the truststore of all nodes with the certificates of these CAs."""
         path = self.directory / "trusted.pem"
         temporary = path.with_suffix(".tmp")
         temporary.write_bytes(b"".join(one.cert_pem.bytes() for one in authorities))
@@ -43,11 +43,11 @@ class Authorities:
         return path
 
     def issue(self, node_id: int, by: trustme.CA) -> Path:
-        """Write the keystore of a node, over the one that it has."""
+        """Overwrite the keystore of a node with a new certificate."""
         path = self.directory / f"node-{node_id}.pem"
         temporary = path.with_suffix(".tmp")
         name = f"node-{node_id}"
-        # A name of its own for each certificate, as trustme would give, is one that a renewal may not have.
+        # The subject is fixed: trustme would make up another each time, and a renewal may not change it.
         issued = by.issue_cert(
             name, common_name=name, organization_name="Ottla", organization_unit_name="nodes"
         )
@@ -63,7 +63,7 @@ def authorities(tmp_path_factory: pytest.TempPathFactory) -> Authorities:
 
 @pytest.fixture
 def with_tls(make_cluster: MakeCluster, authorities: Authorities) -> Cluster:
-    """Three nodes that reach each other by TLS alone, as brokers and as controllers."""
+    """Write the homes of three nodes that use TLS alone among brokers and among controllers."""
     made, ports = make_cluster(3), free_ports(3)
     for home in made.homes:
         change(
@@ -78,10 +78,8 @@ def with_tls(make_cluster: MakeCluster, authorities: Authorities) -> Cluster:
     return made
 
 
-def test_brokers_go_over_to_tls_one_after_another(
-    make_cluster: MakeCluster, authorities: Authorities
-) -> None:
-    """All three steps of docs/tls.md; clients have a listener of their own, so the old one may go."""
+def test_brokers_change_to_tls_one_after_another(make_cluster: MakeCluster, authorities: Authorities) -> None:
+    """All three steps of docs/tls.md; clients use another listener, so the old one can be removed."""
     cluster, ports, trusted = make_cluster(3), free_ports(3), authorities.trust(authorities.old)
     with_listener_of_clients(cluster)
     cluster.start(0, 1, 2)
@@ -101,7 +99,7 @@ def test_brokers_go_over_to_tls_one_after_another(
         for home in cluster.homes:
             change(home, inter_broker_listener_name="INNER")
         roll(cluster)
-        # Who leads nothing is dialled by nobody.
+        # Other brokers connect to a node only if it leads partitions, which not every node does.
         assert any(is_dialled(ports + node_id) for node_id in range(3))
         old = [without_listener(home, "PLAINTEXT") for home in cluster.homes]
         assert all(map(is_listening, old))
@@ -114,7 +112,7 @@ def test_brokers_go_over_to_tls_one_after_another(
 
 
 def test_the_authority_changes_while_the_nodes_run(with_tls: Cluster, authorities: Authorities) -> None:
-    """Files change under the nodes; each is restarted, too, so that all connections are made anew."""
+    """The files change while the nodes run. Each node is restarted too, so that all connections are new."""
     cluster, old, new = with_tls, authorities.old, authorities.new
     topic = create(cluster, by=0, min_insync_replicas="2")
 
@@ -123,7 +121,7 @@ def test_the_authority_changes_while_the_nodes_run(with_tls: Cluster, authoritie
         until_files_are_read(cluster, since=[0, 0, 0])
         for home in cluster.homes:
             authorities.issue(home.node_id, new)
-        eventually(lambda: show_certificates_of(cluster, new), "all show their new certificates")
+        eventually(lambda: show_certificates_of(cluster, new), "all nodes present their new certificates")
         before = [len(cluster.output(home.node_id)) for home in cluster.homes]
         roll(cluster)
         authorities.trust(new)
@@ -137,7 +135,7 @@ def test_the_authority_changes_while_the_nodes_run(with_tls: Cluster, authoritie
 
 
 def until_files_are_read(cluster: Cluster, *, since: Sequence[int]) -> None:
-    """Wait until each node has taken over files, by what its log says from there on."""
+    """Wait until the log of each node, from `since` on, says that its listeners reloaded their files."""
     for home in cluster.homes:
         for name in ("INNER", "CONTROLLER"):
             said = f"The listener {name} has reloaded its keys and certificates."
@@ -147,15 +145,15 @@ def until_files_are_read(cluster: Cluster, *, since: Sequence[int]) -> None:
                     node_id=home.node_id,
                     said=said,
                 ),
-                f"node {home.node_id} reads the files of {name}",
+                f"node {home.node_id} reloads the files of {name}",
             )
 
 
 def show_certificates_of(cluster: Cluster, authority: trustme.CA) -> bool:
-    """Return whether each node shows a certificate that this authority has signed to others."""
+    """Return True if each node presents a certificate that this CA has issued."""
     issuer = x509.load_pem_x509_certificate(authority.cert_pem.bytes()).subject
     context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # or the nodes would log a refusal
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # else nodes log failed handshakes
     for home in cluster.homes:
         inner = setting(home, "listeners").rpartition(":")[2]
         with (
@@ -169,10 +167,10 @@ def show_certificates_of(cluster: Cluster, authority: trustme.CA) -> bool:
     return True
 
 
-def test_controllers_go_over_to_tls_one_after_another(
+def test_controllers_change_to_tls_one_after_another(
     make_cluster: MakeCluster, authorities: Authorities
 ) -> None:
-    """By a second listener, as in Apache Kafka: the first of `controller.listener.names` is dialled."""
+    """A second listener is used, as in Apache Kafka: the first of `controller.listener.names` counts."""
     cluster, ports = make_cluster(3), free_ports(3)
     cluster.start(0, 1, 2)
     topic = create(cluster, by=0, min_insync_replicas="2")

@@ -1,4 +1,4 @@
-"""Controllers that are no brokers: three of them lead a cluster of two brokers, each a process of its own."""
+"""Controllers that are no brokers: three of them lead a cluster of two brokers, all separate processes."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ PATIENT_S = 60.0
 
 
 def separate(cluster: Cluster) -> Cluster:
-    """Have the first three nodes be controllers alone, and the others brokers alone."""
+    """Make the first three nodes controllers only, and the others brokers only."""
     addresses = [
         next(one for one in setting(home, "listeners").split(",") if one.startswith("CONTROLLER://"))
         for home in cluster.homes[: len(CONTROLLERS)]
@@ -78,7 +78,7 @@ def read_in_a_group(cluster: Cluster, topic: str, count: int) -> list[int]:
         return len(values) >= count
 
     try:
-        eventually(has_all, "all is read", PATIENT_S)
+        eventually(has_all, "all records are read", PATIENT_S)
     finally:
         consumer.close()
     return sorted(values)
@@ -121,7 +121,7 @@ def test_when_the_active_controller_is_killed_another_creates_topics(cluster: Cl
     assert len(consume(cluster, before, 200)) == 200 and len(consume(cluster, after, 100)) == 100
 
 
-def test_a_controller_that_is_told_to_stop_hands_over_the_quorum(cluster: Cluster) -> None:
+def test_a_stopping_controller_hands_over_the_quorum(cluster: Cluster) -> None:
     leader = leader_of(cluster)
 
     assert cluster.terminate(leader) == 0
@@ -132,8 +132,8 @@ def test_a_controller_that_is_told_to_stop_hands_over_the_quorum(cluster: Cluste
 
 
 @pytest.mark.parametrize("node_id", CONTROLLERS)
-def test_each_controller_answers_what_administrators_ask(cluster: Cluster, node_id: int) -> None:
-    """KIP-919: controllers tell of each other, and take changes of the cluster."""
+def test_each_controller_serves_admin_clients(cluster: Cluster, node_id: int) -> None:
+    """KIP-919: controllers describe each other, and accept changes of the cluster."""
     leader, name = leader_of(cluster), f"topic-{uuid4().hex[:8]}"
     with at_controller(cluster, node_id) as client:
         versions = client.call("api_versions", 3, client_software_name="test", client_software_version="1")
@@ -166,7 +166,9 @@ def test_each_controller_answers_what_administrators_ask(cluster: Cluster, node_
     assert roles == "controller"
     assert made.topics[0].error_code == 0, made.topics[0].error_message
     eventually(
-        lambda: name in cluster.admin().list_topics(timeout=PATIENT_S).topics, "brokers know it", PATIENT_S
+        lambda: name in cluster.admin().list_topics(timeout=PATIENT_S).topics,
+        "brokers know the topic",
+        PATIENT_S,
     )
 
 
@@ -187,7 +189,7 @@ def test_strange_bytes_end_a_connection_to_a_controller_and_nothing_else(cluster
     for strange in (b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\x10\x01" + b"\xff" * 15, b"\0\0\0\x04\0\x12\0\0"):
         with at_controller(cluster, 0) as client, pytest.raises(Closed):
             client.send_bytes(strange)
-            while True:  # a voter says first why it refuses somebody
+            while True:  # a voter first sends the reason why it rejects a peer
                 client.receive_frame()
     with at_controller(cluster, 0) as slow:
         frame = slow.frame("api_versions", 0)
@@ -238,7 +240,7 @@ def test_a_broker_with_partitions_does_not_start_as_a_mere_controller(cluster: C
 
 
 def test_controllers_join_a_running_cluster_by_themselves(make_cluster: MakeCluster) -> None:
-    """KIP-1186: one founds the quorum alone, and the others get their votes from it."""
+    """KIP-1186: one controller founds the quorum alone, and the others become voters by themselves."""
     cluster = separate(make_cluster(5))
     first = setting(cluster.homes[0], "listeners").removeprefix("CONTROLLER://")
     for home in cluster.homes:
@@ -271,7 +273,7 @@ def test_controllers_join_a_running_cluster_by_themselves(make_cluster: MakeClus
 
 
 def test_controllers_and_a_node_that_is_a_broker_too_form_one_quorum(make_cluster: MakeCluster) -> None:
-    """So a cluster goes over, node by node; tools are told of the controllers that answer them."""
+    """A cluster migrates this way, node by node. DescribeCluster names the separate controllers only."""
     cluster = separate(make_cluster(5))
     listeners = f"PLAINTEXT://127.0.0.1:{free_ports(1)},{setting(cluster.homes[0], 'listeners')}"
     change(cluster.homes[0], process_roles="broker,controller", listeners=listeners)
@@ -293,7 +295,7 @@ def test_controllers_and_a_node_that_is_a_broker_too_form_one_quorum(make_cluste
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
 def test_links_and_brokers_reach_controllers_by_tls_and_logins(tmp_path: Path, protocol: str) -> None:
-    """Links among voters and requests of brokers share a port there, too; clients go without."""
+    """The links of voters and the requests of brokers share the secured port; clients use plaintext."""
     certificates = write_certificates(tmp_path / "keys", *(f"node-{one}" for one in (*CONTROLLERS, *BROKERS)))
     made = separate(written(tmp_path / "cluster", 5))
     login = (

@@ -1,4 +1,4 @@
-"""Nodes that reach each other by TLS alone: replicas, forwarded commands, and who is let in as a node."""
+"""Nodes that use TLS alone among each other: replicas, forwarded requests, and who is accepted as a node."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ PATIENT_S = 60.0
 
 
 class Authority:
-    """The certificates of a cluster, in files."""
+    """The CA of a cluster, and the certificates it issues, in files."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -42,7 +42,7 @@ class Authority:
         self.ca.cert_pem.write_to_path(str(self.trusted))
 
     def issue(self, name: str, *, not_after: datetime | None = None, file: str = "") -> Path:
-        """Write NAME.pem, with a key and a certificate for a name that no host has."""
+        """Write NAME.pem, with a key and a certificate for a name that is no host's."""
         path = self.directory / f"{file or name}.pem"
         issued = self.ca.issue_cert(name, common_name=name, not_after=not_after)
         temporary = path.with_suffix(".tmp")
@@ -52,7 +52,7 @@ class Authority:
 
 
 def change(home: NodeHome, **settings: object) -> None:
-    """Set settings in the file of a node; None removes one."""
+    """Set settings in the file of a node; None removes a setting."""
     given = {name.replace("_", "."): value for name, value in settings.items()}
     lines = [line for line in home.properties.read_text().splitlines() if line.partition("=")[0] not in given]
     lines += [f"{name}={value}" for name, value in given.items() if value is not None]
@@ -65,7 +65,7 @@ def setting(home: NodeHome, name: str) -> str:
 
 
 def with_tls(cluster: Cluster, authority: Authority) -> None:
-    """Have nodes reach each other by listeners of their own, with TLS."""
+    """Add a listener with TLS to each node for the connections among nodes."""
     ports = free_ports(len(cluster.homes))
     for home in cluster.homes:
         change(
@@ -85,7 +85,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[Cluster]:
-    """Three nodes that have PLAINTEXT for clients only."""
+    """Start three nodes that offer PLAINTEXT to clients only."""
     made = written(tmp_path_factory.mktemp("cluster"), 3)
     with_tls(made, authority)
     change(made.homes[0], ottla_rest_listeners=f"http://127.0.0.1:{free_ports(1)}")
@@ -93,14 +93,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> I
         yield three
 
 
-def test_replicas_and_commands_go_by_tls(cluster: Cluster) -> None:
+def test_replication_and_forwarded_requests_use_tls(cluster: Cluster) -> None:
     for by in (0, 1, 2):
         topic = create(cluster, by=by, min_insync_replicas="3")
         produce(cluster, topic, 100)
         assert sorted(map(int, consume(cluster, topic, 100))) == list(range(100))
 
 
-def test_a_node_whose_certificate_has_expired_is_refused_and_says_so(
+def test_a_node_whose_certificate_has_expired_is_rejected_and_says_so(
     cluster: Cluster, authority: Authority
 ) -> None:
     past = datetime.now(UTC) - timedelta(days=1)
@@ -152,7 +152,7 @@ def test_a_client_that_knows_the_secret_is_no_node_without_the_certificate_of_on
     asyncio.run(scene())
 
 
-def test_the_certificate_of_a_node_opens_its_apis_on_the_listener_for_nodes_alone(
+def test_the_certificate_of_a_node_gives_access_to_apis_of_nodes_on_their_listener_only(
     cluster: Cluster, authority: Authority
 ) -> None:
     context = ssl.create_default_context(cafile=str(authority.trusted))
@@ -187,13 +187,13 @@ def settings_of(home: NodeHome) -> dict[str, str]:
 
 
 def gate_of(home: NodeHome, node_id: int) -> PeerGate:
-    """The proof of a client that knows the secret of the cluster."""
+    """Return the gate of a client that knows the cluster's secret, and claims to be a node by it."""
     settings = settings_of(home)
     identity = PeerIdentity(node_id, uuid_from_text(settings["cluster.id"]), os.urandom(16))
     return PeerGate(cluster_key(settings["cluster.secret"]), lambda: identity, os.urandom)
 
 
-def test_the_rest_api_asks_its_cluster_by_tls(cluster: Cluster) -> None:
+def test_the_rest_api_uses_tls_to_its_cluster(cluster: Cluster) -> None:
     topic = create(cluster, by=0)
     url = f"{cluster.nodes[0].rest}/v3/clusters/{settings_of(cluster.homes[0])['cluster.id']}/topics/{topic}"
 

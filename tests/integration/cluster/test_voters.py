@@ -1,4 +1,4 @@
-"""The voters of a cluster change while it is at work: one node becomes three, and one again."""
+"""The voters of a cluster change while it is in use: one node becomes three, and one again."""
 
 import base64
 import contextlib
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 class Growing:
-    """Nodes that all name the first as the one to begin with; it founds the cluster alone."""
+    """Nodes that all have the first as their bootstrap server; it founds the cluster alone."""
 
     def __init__(self, directory: Path) -> None:
         self.base_port = free_ports(6)
@@ -53,7 +53,7 @@ class Growing:
         return base64.urlsafe_b64decode(line.partition("=")[2] + "==")
 
     def ask(self, node_id: int, api: str, version: int, **fields: Any) -> Any:
-        """One node's answer, asked again while the quorum has no leader: a change of voters may depose it."""
+        """Return a node's answer; repeat while there is no controller, which a change may depose."""
         with contextlib.closing(WireClient(self.cluster.nodes[node_id].bootstrap)) as client:
             answer = asked_until(
                 lambda: client.call(api, version, **fields),
@@ -99,7 +99,7 @@ def growing(tmp_path: Path) -> Iterator[Growing]:
 
 
 def topics(cluster: Cluster, *, of: int) -> Collection[str]:
-    """The names that one node knows."""
+    """Return the names of the topics that one node knows."""
     known: Mapping[str, object] = cluster.admin(of).list_topics(timeout=60).topics
     return known.keys()
 
@@ -113,25 +113,25 @@ def test_one_node_becomes_three_and_one_again_under_load(growing: Growing) -> No
 
     growing.add_voter(1, by=2)
     growing.add_voter(2, by=0)
-    eventually(lambda: growing.voters(by=1) == [0, 1, 2], "three vote")
+    eventually(lambda: growing.voters(by=1) == [0, 1, 2], "there are three voters")
     cluster.kill(0)
     made_without_the_founder = create(cluster, by=2, replicas=2)
     cluster.start(0)
     eventually(lambda: in_sync(cluster, topic) == [0, 1, 2], "the founder has caught up")
     growing.remove_voter(2, by=1)
     growing.remove_voter(1, by=0)
-    eventually(lambda: growing.voters(by=2) == [0], "one votes")
+    eventually(lambda: growing.voters(by=2) == [0], "there is one voter")
     made_with_one_voter = create(cluster, by=1)
     acknowledged = load.stop()
 
     assert [int(value) for value in consume(cluster, topic, acknowledged)] == list(range(acknowledged))
     assert made_without_the_founder in topics(cluster, of=2)
-    # Who was not asked hears of a topic a moment after it was made.
+    # Other nodes than the one asked have a new topic in their metadata a moment later.
     eventually(lambda: made_with_one_voter in topics(cluster, of=2), "a topic made with one voter is known")
 
 
 def test_a_new_quorum_waits_for_all_of_its_voters_and_says_so(make_cluster: MakeCluster) -> None:
-    """metadata_raft D33: a majority of empty disks may be of voters that lost what they had acknowledged."""
+    """metadata_raft D33: a majority of empty disks may be of voters that lost acknowledged records."""
     cluster = make_cluster(5)
     early = {one: NodeProcess(cluster.homes[one], start=popen) for one in (0, 1, 2)}
     cluster.nodes |= early

@@ -26,7 +26,7 @@ SHARED = pytest.StashKey[Cluster]()  # the shared cluster, once a test has used 
 
 
 class Reply(NamedTuple):
-    """An answer."""
+    """An HTTP response."""
 
     status: int
     headers: Mapping[str, str]
@@ -79,7 +79,7 @@ class Api:
             connection.close()
 
     def connection(self, host: str, port: int | None) -> http.client.HTTPConnection:
-        """Open a connection."""
+        """Open a connection to the node."""
         if self.tls is None:
             return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
         return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=self.tls)
@@ -116,8 +116,9 @@ def rest_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module", autouse=True)
 def topics_go_with_their_tests(pytestconfig: pytest.Config) -> Iterator[None]:
-    """Delete the topics of a test at its end: a partition has nine open files, and lists of all would show
-    it.
+    """Delete the topics of a test at its end.
+
+    A partition has nine open files, and lists of all topics would show it.
     """
     yield
     cluster = pytestconfig.stash.get(SHARED, None)
@@ -147,7 +148,7 @@ def name_of(what: str) -> str:
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> str:
-    """Return the log with its tracebacks; `caplog.text` is JSON once PySpark was imported."""
+    """Return the log with its tracebacks: `caplog.text` is JSON if PySpark has been imported."""
     return "\n".join(logging.Formatter().format(one) for one in caplog.records)
 
 
@@ -161,5 +162,5 @@ def eventually(holds: Callable[[], Any], what: str = "it comes true") -> Any:
         except AssertionError:
             if time.monotonic() > deadline:
                 raise
-        assert time.monotonic() < deadline, f"after {TIMEOUT_S} s it does not hold that {what}"
+        assert time.monotonic() < deadline, f"not within {TIMEOUT_S} s: {what}"
         time.sleep(0.05)

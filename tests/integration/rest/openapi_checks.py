@@ -3,12 +3,12 @@
 import schemathesis
 from schemathesis import Case, CheckContext, Response
 
-# A busy machine may do nothing at all within this time; with more time, a 503 would be the node's fault.
+# A busy machine may do nothing within this time; with more time, a 503 would be the node's fault.
 LITTLE_MS = 2_000
 
 
 @schemathesis.check
-def only_who_gives_little_time_is_told_to_come_again(_: CheckContext, response: Response, case: Case) -> None:
+def only_requests_with_a_short_timeout_get_503(_: CheckContext, response: Response, case: Case) -> None:
     if response.status_code != 503:
         return
     given = str((case.query or {}).get("timeout_ms", ""))

@@ -55,7 +55,7 @@ GET /clients; GET /tenants; GET /client-quotas
 """
 
 
-def test_what_only_confluents_server_has_is_absent_as_from_its_proxy(api: Api) -> None:
+def test_routes_of_confluents_server_are_absent_as_in_its_proxy(api: Api) -> None:
     lines = [one.strip() for one in NOT_OF_THE_PROXY.replace("\n", ";").split(";") if one.strip()]
 
     told = {}
@@ -71,7 +71,7 @@ def test_what_only_confluents_server_has_is_absent_as_from_its_proxy(api: Api) -
 @pytest.mark.parametrize(
     "name", ["broker_id", "topic_name", "partition_id", "consumer_group_id", "group_id", "transactional_id"]
 )
-def test_what_is_absent_is_404(rest_cluster: Cluster, api: Api, name: str) -> None:
+def test_missing_resources_are_404(rest_cluster: Cluster, api: Api, name: str) -> None:
     there = {"cluster_id": api.cluster_id, "topic_name": create(rest_cluster), "broker_id": "0"}
     given = {"partition_id": "0", **there, name: "99" if name in ("broker_id", "partition_id") else "absent"}
     told: dict[str, tuple[int, int]] = {}

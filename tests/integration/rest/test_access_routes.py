@@ -76,7 +76,7 @@ def test_an_acl_is_created_found_by_its_link_and_deleted(place: Place, admin: Ap
     assert admin.ask("GET", created.headers["Location"]).json["data"] == []
 
 
-def test_a_batch_is_created_and_filters_select_of_it(place: Place, admin: Api) -> None:
+def test_a_batch_is_created_and_filters_select_from_it(place: Place, admin: Api) -> None:
     batch = [acl(operation=one, principal="User:emil") for one in ("READ", "WRITE")]
     batch.append(acl(resource_type="GROUP", pattern_type="PREFIXED", principal="User:emil"))
     batch.append(acl(principal="User:emil", permission="DENY", host="10.0.0.1"))
@@ -110,19 +110,19 @@ def test_a_batch_is_created_and_filters_select_of_it(place: Place, admin: Api) -
         {"operation": "fly"},
     ],
 )
-def test_an_entry_that_cannot_be_is_refused(place: Place, admin: Api, wrong: dict[str, str]) -> None:
+def test_an_invalid_entry_is_rejected(place: Place, admin: Api, wrong: dict[str, str]) -> None:
     reply = admin.ask("POST", f"{place.v3}/acls", acl(**wrong))
 
     assert reply.status == 400, reply.content
     assert admin.ask("GET", f"{place.v3}/acls?principal=User:dora").json["data"] == []
 
 
-def test_words_of_filters_that_are_none_are_refused(place: Place, admin: Api) -> None:
+def test_unknown_values_of_filters_are_rejected(place: Place, admin: Api) -> None:
     assert admin.ask("GET", f"{place.v3}/acls?operation=fly").status == 404
     assert admin.ask("DELETE", f"{place.v3}/acls?permission=UNKNOWN").status == 400
 
 
-def test_acls_are_for_those_who_may_see_and_change_the_cluster(place: Place, admin: Api) -> None:
+def test_acls_need_the_rights_to_describe_and_alter_the_cluster(place: Place, admin: Api) -> None:
     ann = place.api("ann")
 
     assert ann.ask("GET", f"{place.v3}/acls").status == 403
@@ -135,7 +135,7 @@ def test_acls_are_for_those_who_may_see_and_change_the_cluster(place: Place, adm
 # ---- users -------------------------------------------------------------------------------------------------
 
 
-def test_a_user_is_made_logs_in_changes_and_is_gone(place: Place, admin: Api) -> None:
+def test_a_user_is_created_logs_in_changes_and_is_deleted(place: Place, admin: Api) -> None:
     made = admin.ask("PUT", "/v1/users/fay", {"password": PASSWORD})
     shown = admin.get("/v1/users/fay")
     logged_in = eventually(lambda: place.api("fay", PASSWORD).ask("GET", "/v3/clusters").status == 200)
@@ -177,14 +177,14 @@ def test_names_of_users_may_be_any_text(place: Place, admin: Api) -> None:
         {"password": PASSWORD, "more": 1},
     ],
 )
-def test_passwords_that_cannot_be_set_are_refused_and_not_told(admin: Api, body: dict[str, Any]) -> None:
+def test_invalid_passwords_are_rejected_and_not_returned(admin: Api, body: dict[str, Any]) -> None:
     reply = admin.ask("PUT", "/v1/users/gus", body)
 
     assert reply.status in (400, 422) and PASSWORD.encode() not in reply.content
     assert admin.ask("GET", "/v1/users/gus").status == 404
 
 
-def test_users_are_for_those_who_may_see_and_change_the_cluster(place: Place, admin: Api) -> None:
+def test_users_need_the_rights_to_describe_and_alter_the_cluster(place: Place, admin: Api) -> None:
     ann = place.api("ann")
 
     assert ann.ask("GET", "/v1/users").status == 403
@@ -238,12 +238,12 @@ def test_a_dry_run_changes_nothing(admin: Api) -> None:
         {"entity": {"user": "ann"}, "quotas": {f"q{number}": 1 for number in range(50)}},
     ],
 )
-def test_quotas_that_cannot_be_are_refused(admin: Api, body: dict[str, Any]) -> None:
+def test_invalid_quotas_are_rejected(admin: Api, body: dict[str, Any]) -> None:
     assert admin.ask("PUT", "/v1/quotas", body).status == 400
     assert admin.get("/v1/quotas")["quotas"] == []
 
 
-def test_quotas_are_for_those_who_may_see_and_change_the_cluster(place: Place) -> None:
+def test_quotas_need_the_rights_to_describe_and_alter_the_cluster(place: Place) -> None:
     ann, change = place.api("ann"), {"entity": {"user": "ann"}, "quotas": {"producer_byte_rate": 1e12}}
 
     assert ann.ask("GET", "/v1/quotas").status == 403
@@ -251,7 +251,7 @@ def test_quotas_are_for_those_who_may_see_and_change_the_cluster(place: Place) -
     assert ann.ask("DELETE", "/v1/quotas?user=ann").status == 403
 
 
-def test_what_the_api_made_a_client_of_kafka_sees(place: Place, admin: Api) -> None:
+def test_kafka_clients_see_what_the_api_created(place: Place, admin: Api) -> None:
     admin.put("/v1/users/ida", {"password": PASSWORD}, 204)
 
     client = AdminClient({"bootstrap.servers": place.node.bootstrap})

@@ -29,7 +29,7 @@ def apis(cluster: Cluster, user: str, password: str) -> list[Api]:
     return [Api(url, cluster.cluster_id, headers=basic(user, password)) for url in cluster.rest_urls]
 
 
-def test_every_node_asks_every_other_as_its_caller(cluster: Cluster) -> None:
+def test_every_node_sends_requests_to_every_other_as_its_caller(cluster: Cluster) -> None:
     admins, anns = apis(cluster, "admin", "a"), apis(cluster, "ann", "b")
     v3 = admins[0].v3
     for topic in ("seen", "unseen"):
@@ -50,7 +50,7 @@ def test_every_node_asks_every_other_as_its_caller(cluster: Cluster) -> None:
         return [one["topic_name"] for one in api.get(f"{v3}/topics")["data"]]
 
     for ann in anns:
-        eventually(lambda ann=ann: topics(ann) == ["seen"], "the ACL has come to all nodes")
+        eventually(lambda ann=ann: topics(ann) == ["seen"], "all nodes have the ACL")
     for number in range(6):  # each leader, from each node
         for ann in anns:
             sent = ann.post(f"{v3}/topics/seen/records", {**record, "partition_id": number})

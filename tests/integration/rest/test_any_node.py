@@ -17,12 +17,12 @@ def three() -> Iterator[Cluster]:
         yield cluster
 
 
-def test_the_others_carry_out_what_is_asked_when_the_controller_dies(three: Cluster) -> None:
+def test_the_other_nodes_serve_requests_when_the_controller_dies(three: Cluster) -> None:
     dead = three.controller_id
     by_node = dict(zip(three.node_ids, three.rest_urls, strict=True))
     living = [Api(url, three.cluster_id) for node_id, url in by_node.items() if node_id != dead]
     for api in living:
-        assert api.get(f"{api.v3}/brokers")["data"], "its connections are made"
+        assert api.get(f"{api.v3}/brokers")["data"], "the node has connected to the others"
 
     three.kill(dead)
     for api in living:
@@ -32,7 +32,7 @@ def test_the_others_carry_out_what_is_asked_when_the_controller_dies(three: Clus
         assert made["topic_name"] == name
 
     for api in living:
-        eventually(lambda api=api: len(api.get(f"{api.v3}/brokers")["data"]) == 2, "it is fenced")
+        eventually(lambda api=api: len(api.get(f"{api.v3}/brokers")["data"]) == 2, "the dead node is fenced")
         assert api.get(f"{api.v3}/brokers/{dead}", 404)["error_code"] == 404
         assert api.get(f"{api.v3}/brokers/{dead}/configs", 404)["error_code"] == 404
         controller = api.get(api.v3)["controller"]["related"]

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.slow
 DYNAMIC = "log.cleaner.threads"
 
 
-def test_brokers_tell_where_they_are(api: Api) -> None:
+def test_brokers_are_listed_with_their_addresses(api: Api) -> None:
     listed = api.get(f"{api.v3}/brokers")
     one = api.get(f"{api.v3}/brokers/1")
 
@@ -30,7 +30,7 @@ def test_brokers_tell_where_they_are(api: Api) -> None:
 @pytest.mark.parametrize(
     "path", ["9", "9/configs", "9/configs/num.partitions", "9/partition-replicas", "one", "-1"]
 )
-def test_a_broker_that_is_not_there_is_404(api: Api, path: str) -> None:
+def test_a_missing_broker_is_404(api: Api, path: str) -> None:
     assert api.get(f"{api.v3}/brokers/{path}", 404)["error_code"] == 404
 
 
@@ -48,7 +48,7 @@ def test_the_replicas_of_a_broker_are_listed(api: Api) -> None:
     assert (of(0), of(1), of(2)) == ([1], [0, 1], [0])
 
 
-def test_a_broker_tells_its_settings(api: Api) -> None:
+def test_the_settings_of_a_broker_are_listed(api: Api) -> None:
     listed = api.get(f"{api.v3}/brokers/2/configs?include_documentation=true")
     one = api.get(f"{api.v3}/brokers/2/configs/node.id")
     every = api.get(f"{api.v3}/brokers/-/configs")["data"]
@@ -66,16 +66,16 @@ def test_a_setting_of_one_broker_is_changed_while_it_runs(api: Api) -> None:
 
     api.put(f"{place}/{DYNAMIC}", {"value": "2"}, 204)
     changed = eventually(
-        lambda: (found := api.get(f"{place}/{DYNAMIC}"))["value"] == "2" and found, "it is 2"
+        lambda: (found := api.get(f"{place}/{DYNAMIC}"))["value"] == "2" and found, "the setting is 2"
     )
     other = api.get(f"{api.v3}/brokers/0/configs/{DYNAMIC}")
     api.post(f"{place}:alter", {"data": [{"name": DYNAMIC, "operation": "DELETE"}]}, 204)
 
     assert changed["source"] == "DYNAMIC_BROKER_CONFIG" and other["value"] == "1"
-    eventually(lambda: api.get(f"{place}/{DYNAMIC}")["value"] == "1", "it is 1 again")
+    eventually(lambda: api.get(f"{place}/{DYNAMIC}")["value"] == "1", "the setting is 1 again")
 
 
-def test_a_setting_of_all_brokers_is_set_listed_and_taken_back(api: Api) -> None:
+def test_a_setting_of_all_brokers_is_set_listed_and_reset(api: Api) -> None:
     place = f"{api.v3}/broker-configs"
     name = "log.cleaner.backoff.ms"
 
@@ -96,7 +96,7 @@ def test_a_setting_of_all_brokers_is_set_listed_and_taken_back(api: Api) -> None
     assert api.delete(f"{place}/{name}", 404)["error_code"] == 404
 
 
-def test_a_setting_that_cannot_be_changed_is_refused(api: Api) -> None:
+def test_a_setting_that_cannot_be_changed_is_rejected(api: Api) -> None:
     read_only = api.put(f"{api.v3}/brokers/1/configs/log.dirs", {"value": "/tmp/x"}, 400)
     nothing = api.put(f"{api.v3}/brokers/1/configs/{DYNAMIC}", None, 422)
     unknown = api.put(f"{api.v3}/brokers/1/configs/no.such", {"value": "1"}, 404)
@@ -108,7 +108,7 @@ def test_a_setting_that_cannot_be_changed_is_refused(api: Api) -> None:
     assert wrong["error_code"] == 40002 and no_value["error_code"] == 40002
 
 
-def test_acls_are_told_as_by_a_cluster_without_an_authorizer(api: Api) -> None:
+def test_acls_are_answered_as_by_a_cluster_without_an_authorizer(api: Api) -> None:
     acl = {
         "resource_type": "TOPIC",
         "resource_name": "t",

@@ -47,7 +47,7 @@ def group(rest_cluster: Cluster, api: Api) -> Iterator[str]:
     name = name_of("group")
     consumer = Consumer({**cluster, "group.id": name, "enable.auto.commit": False})
     consumer.subscribe([topic])
-    eventually(lambda: consumer.poll(0.1) is None and consumer.assignment(), "it has the partition")
+    eventually(lambda: consumer.poll(0.1) is None and consumer.assignment(), "the member has the partition")
     consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
     yield name
     consumer.close()
@@ -83,7 +83,7 @@ def test_every_link_leads_somewhere_and_keeps_its_prefix(api: Api, root: str, gr
     here = f"{root}{api.v3}"
     [lag] = ask(api, "GET", f"{here}/consumer-groups/{group}/lags").json["data"]
     topic = f"{here}/topics/{lag['topic_name']}"
-    # Our own topic comes first: the state of those of other tests is unknown.
+    # The test's own topic comes first: the state of other tests' topics is unknown.
     waiting = deque(
         [
             f"{here}/consumer-groups/{group}",
@@ -121,11 +121,11 @@ def test_a_path_may_be_written_in_several_ways(api: Api, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/health/", "/kafka/v1/health", "/kafka"])
-def test_what_is_not_confluents_has_one_spelling(api: Api, path: str) -> None:
+def test_paths_of_our_own_have_one_spelling(api: Api, path: str) -> None:
     assert ask(api, "GET", path).status == 404
 
 
-def test_a_topic_comes_and_goes_as_the_go_client_asks(api: Api, root: str) -> None:
+def test_the_go_client_creates_alters_and_deletes_a_topic(api: Api, root: str) -> None:
     topics = f"{root}{api.v3}/topics"
     name = name_of("go")
     listed = [{"partition_id": 1, "broker_ids": [2, 1]}, {"partition_id": 0, "broker_ids": [0, 2]}]
@@ -162,7 +162,7 @@ def test_a_topic_comes_and_goes_as_the_go_client_asks(api: Api, root: str) -> No
     assert (unknown.status, unknown.json) == (404, {"error_code": 40403, "message": said})
 
 
-def test_a_partition_that_is_listed_twice_is_refused(api: Api) -> None:
+def test_a_partition_that_is_listed_twice_is_rejected(api: Api) -> None:
     listed = [{"partition_id": 0, "broker_ids": [0]}, {"partition_id": 0, "broker_ids": [1]}]
     body = {"topic_name": name_of("go"), "replicas_assignments": listed}
 

@@ -20,9 +20,9 @@ V2, JSON, BINARY = (f"application/vnd.kafka.{kind}v2+json" for kind in ("", "jso
 
 
 class Shell:
-    """Runs curl with the arguments of a line, in which REST and CLUSTER stand for those of a node.
+    """A runner of curl commands, in which REST and CLUSTER stand for the address and the id of a cluster.
 
-    Returns the status, and the JSON documents of the answer.
+    A call returns the status, and the JSON documents of the response.
     """
 
     def __init__(self, api: Api) -> None:
@@ -123,7 +123,7 @@ def test_the_quickstart_of_v2(curl: Shell) -> None:
     assert records[0] == first
 
 
-def test_the_requests_of_the_reference_of_v2(curl: Shell) -> None:
+def test_the_requests_in_the_reference_of_v2(curl: Shell) -> None:
     """Assignments, positions, offsets and a pattern, in binary."""
     curl.one("""-H "Content-Type: application/json" -d '{"topic_name": "test", "partitions_count": 1}'
         REST/v3/clusters/CLUSTER/topics""", 201)  # fmt: skip
@@ -165,7 +165,7 @@ def test_the_requests_of_the_reference_of_v2(curl: Shell) -> None:
     assert subscribed == {"topics": ["test"]}
 
 
-def test_what_needs_a_schema_registry_is_refused_as_by_a_proxy_without_one(curl: Shell) -> None:
+def test_requests_that_need_a_schema_registry_are_rejected_as_by_a_proxy_without_one(curl: Shell) -> None:
     schema = '{\\"type\\": \\"record\\", \\"name\\": \\"User\\", \\"fields\\": []}'
     body = f'{{"value_schema": "{schema}", "records": [{{"value": {{"name": "testUser"}}}}]}}'
     avro = "application/vnd.kafka.avro.v2+json"

@@ -20,7 +20,7 @@ def test_every_node_serves_the_console(apis: list[Api]) -> None:
         assert api.get("/console/node")["node_id"] == node_id
 
 
-def test_all_that_the_page_names_is_there(api: Api) -> None:
+def test_all_files_of_the_page_exist(api: Api) -> None:
     named = re.findall(r'(?:src|href)="(/console/[^"]+)"', api.ask("GET", "/").content.decode())
 
     assert len(named) == 4
@@ -29,7 +29,7 @@ def test_all_that_the_page_names_is_there(api: Api) -> None:
         assert reply.status == 200 and reply.content
 
 
-def test_a_browser_that_has_a_file_is_not_sent_it_again(api: Api) -> None:
+def test_a_file_in_the_cache_of_a_browser_is_not_sent_again(api: Api) -> None:
     first = api.ask("GET", "/console/js/main.js")
     same = api.ask("GET", "/console/js/main.js", headers={"If-None-Match": first.headers["ETag"]})
     other = api.ask("GET", "/console/js/main.js", headers={"If-None-Match": '"old"'})
@@ -44,7 +44,7 @@ def test_nothing_else_is_served(api: Api, path: str) -> None:
     assert api.ask("GET", path).status == 404
 
 
-def test_the_document_of_the_api_is_a_page_too(api: Api) -> None:
+def test_the_openapi_document_is_a_page_too(api: Api) -> None:
     reply = api.ask("GET", "/openapi.html")
 
     assert reply.status == 200 and reply.headers["Content-Type"] == "text/html; charset=utf-8"

@@ -22,7 +22,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 @pytest.fixture(autouse=True)
-def nobody_has_failed(place: Place) -> None:
+def no_failed_logins(place: Place) -> None:
     place.node.broker.base.failed_logins._of.clear()
     server = place.node.broker.rest._server
     assert server is not None
@@ -61,7 +61,7 @@ def test_a_session_is_in_a_cookie_that_only_this_site_sends_back(place: Place) -
     assert value != login.token
 
 
-def test_the_cookie_lets_its_user_look_and_nobody_change_without_the_token(place: Place) -> None:
+def test_the_cookie_alone_allows_reading_and_changes_need_the_token(place: Place) -> None:
     api, login = place.api(None), log_in(place.api(None))
     path, body = "/v1/users/mia", {"password": "x"}
 
@@ -78,7 +78,7 @@ def test_the_cookie_lets_its_user_look_and_nobody_change_without_the_token(place
     assert api.ask("DELETE", path, headers=login.headers()).status == 204
 
 
-def test_a_page_of_another_site_cannot_use_it(place: Place) -> None:
+def test_a_page_of_another_site_cannot_use_the_session(place: Place) -> None:
     api, login = place.api(None), log_in(place.api(None))
     foreign = {**login.headers(), "Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
 
@@ -86,7 +86,7 @@ def test_a_page_of_another_site_cannot_use_it(place: Place) -> None:
     assert api.ask("POST", "/console/login", {"user": "ann", "password": "x"}, headers=foreign).status == 403
 
 
-def test_an_id_that_somebody_made_up_is_never_a_session(place: Place) -> None:
+def test_a_made_up_id_is_never_a_session(place: Place) -> None:
     """Session fixation: a login neither accepts nor keeps an id that the browser sends."""
     api = place.api(None)
     name = f"__Host-ottla-session-{place.node.broker.config.node_id}"
@@ -111,7 +111,7 @@ def test_a_new_login_ends_the_session_before_it(place: Place) -> None:
     }
 
 
-def test_who_logs_out_is_out(place: Place) -> None:
+def test_a_logout_ends_the_session(place: Place) -> None:
     api, login = place.api(None), log_in(place.api(None))
 
     assert api.ask("POST", "/console/logout", headers=login.headers(with_token=False)).status == 403
@@ -157,7 +157,7 @@ def test_a_session_ends_with_the_password_that_it_began_with(place: Place) -> No
         [1],
     ],
 )
-def test_what_is_no_login_is_refused(place: Place, body: Any) -> None:
+def test_a_malformed_login_is_rejected(place: Place, body: Any) -> None:
     assert place.api(None).ask("POST", "/console/login", body).status in (400, 422)
 
 
@@ -220,7 +220,7 @@ def test_headers_of_a_login_win_over_a_session(place: Place) -> None:
     assert as_ann.status == 403 and as_nobody.status == 401
 
 
-def test_without_logins_everybody_is_anonymous_and_there_is_nothing_to_log_in_to(
+def test_without_logins_all_callers_are_anonymous_and_a_login_is_rejected(
     embedded: Callable[..., EmbeddedBroker],
 ) -> None:
     node = embedded(ottla_rest_listeners="http://127.0.0.1:0")
@@ -233,7 +233,7 @@ def test_without_logins_everybody_is_anonymous_and_there_is_nothing_to_log_in_to
     assert api.ask("POST", "/console/logout").status == 204
 
 
-def test_a_session_ends_unused_and_its_cookie_has_no_prefix_without_tls(
+def test_an_unused_session_ends_and_its_cookie_has_no_prefix_without_tls(
     embedded: Callable[..., EmbeddedBroker],
 ) -> None:
     node = embedded(

@@ -49,7 +49,10 @@ def reader(request: pytest.FixtureRequest, rest_cluster: Cluster, topic: str) ->
     }
     consumer = Consumer({**settings, **QUIET})
     consumer.subscribe([topic])
-    eventually(lambda: consumer.poll(0.1) is None and len(consumer.assignment()) == 2, "it has both")
+    eventually(
+        lambda: consumer.poll(0.1) is None and len(consumer.assignment()) == 2,
+        "the member has both partitions",
+    )
     consumer.commit(offsets=[TopicPartition(topic, 0, 4), TopicPartition(topic, 1, 3)], asynchronous=False)
     yield Reader(group_id, request.param, consumer)
     consumer.close()
@@ -59,7 +62,7 @@ def path_of(api: Api, reader: Reader) -> str:
     return f"{api.v3}/consumer-groups/{quote(reader.group_id, safe='-')}"
 
 
-def test_a_group_is_told_with_its_links(apis: list[Api], reader: Reader) -> None:
+def test_a_group_is_returned_with_its_links(apis: list[Api], reader: Reader) -> None:
     for api in apis:
         here = path_of(api, reader)
         group = api.get(here)
@@ -87,7 +90,7 @@ def test_a_group_is_told_with_its_links(apis: list[Api], reader: Reader) -> None
         assert api.get(here) in listed["data"]
 
 
-def test_the_members_are_told(api: Api, reader: Reader) -> None:
+def test_the_members_are_listed(api: Api, reader: Reader) -> None:
     here = path_of(api, reader)
 
     [member] = api.get(f"{here}/consumers")["data"]
@@ -111,7 +114,7 @@ def test_the_members_are_told(api: Api, reader: Reader) -> None:
     assert api.get(member["metadata"]["self"]) == member
 
 
-def test_the_assignments_of_a_member_are_told(api: Api, reader: Reader, topic: str) -> None:
+def test_the_assignments_of_a_member_are_listed(api: Api, reader: Reader, topic: str) -> None:
     [member] = api.get(f"{path_of(api, reader)}/consumers")["data"]
 
     listed = api.get(member["assignments"]["related"])["data"]
@@ -123,7 +126,7 @@ def test_the_assignments_of_a_member_are_told(api: Api, reader: Reader, topic: s
     api.get(f"{member['assignments']['related']}/{topic}/partitions/2", 404)
 
 
-def test_the_lag_is_told(api: Api, reader: Reader, topic: str) -> None:
+def test_the_lag_is_returned(api: Api, reader: Reader, topic: str) -> None:
     here = path_of(api, reader)
     [member] = api.get(f"{here}/consumers")["data"]
 
@@ -153,7 +156,7 @@ def test_the_lag_is_told(api: Api, reader: Reader, topic: str) -> None:
     api.get(f"{here}/lags/{topic}/partitions/7", 404)
 
 
-def test_a_group_that_only_commits_has_lag_and_nobody_who_reads(
+def test_a_group_that_only_commits_has_lag_and_no_consumers(
     rest_cluster: Cluster, api: Api, topic: str
 ) -> None:
     group_id = name_of("simple")
@@ -173,7 +176,7 @@ def test_a_group_that_only_commits_has_lag_and_nobody_who_reads(
 
 
 @pytest.mark.parametrize("path", ["", "/consumers", "/consumers/a", "/lags", "/lag-summary"])
-def test_a_group_that_is_not_there_is_not_found(api: Api, path: str) -> None:
+def test_a_missing_group_is_not_found(api: Api, path: str) -> None:
     body = api.get(f"{api.v3}/consumer-groups/{name_of('none')}{path}", 404)
 
     assert body["error_code"] == 404

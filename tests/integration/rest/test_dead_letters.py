@@ -100,7 +100,7 @@ def queue(rest_cluster: Cluster, api: Api, group: str) -> Queue:
     admin = AdminClient({"bootstrap.servers": rest_cluster.bootstrap, "log_level": 0})
     for made in admin.create_topics([NewTopic(topic, 2, 3), NewTopic(letters, 1, 3)]).values():
         made.result(TIMEOUT_S)
-    eventually(lambda: api.ask("GET", f"/v1/groups/{group}").status == 200, "the group is there")
+    eventually(lambda: api.ask("GET", f"/v1/groups/{group}").status == 200, "the group exists")
     return Queue(rest_cluster.bootstrap, topic, group, letters)
 
 
@@ -135,7 +135,7 @@ def test_letters_are_listed_with_origin_reason_and_content(api: Api, queue: Queu
     assert [one["offset"] for one in rest["letters"]] == [3]
 
 
-def test_a_group_that_has_no_such_topic_has_no_letters(api: Api, queue: Queue) -> None:
+def test_a_group_without_a_dead_letter_topic_has_no_letters(api: Api, queue: Queue) -> None:
     told = api.get(queue.path)
 
     assert (told["topic"], told["letters"], told["is_end"]) == (None, [], True)
@@ -209,7 +209,7 @@ def test_a_hundred_letters_go_back_in_their_order_in_one_request(api: Api, queue
 
 
 @pytest.mark.parametrize("place", ["behind the end", "before the start", "of no topic"])
-def test_a_note_whose_record_is_gone_says_so(
+def test_a_note_whose_record_was_deleted_is_reported(
     rest_cluster: Cluster, api: Api, queue: Queue, place: str
 ) -> None:
     origin = 99
@@ -248,7 +248,7 @@ def test_a_letter_goes_where_the_caller_says_and_nowhere_else(api: Api, queue: Q
     assert deliver(api, queue, astray, topic="__consumer_offsets").status in (400, 403)
 
 
-def test_what_is_asked_is_judged(api: Api, queue: Queue) -> None:
+def test_requests_are_validated(api: Api, queue: Queue) -> None:
     offset = queue.write(0)
     path = f"{queue.path}/deliver?topic={queue.letters}"
 

@@ -31,7 +31,7 @@ TOPIC, GROUP = "half-dead", "half-dead-group"
 READ_BY_A_GROUP: Final = "half-dead-too"  # a topic that the tests of all routes leave alone
 DEAD_NODE: Final = 2
 DEAD, LED = 0, 1  # partitions
-LIMIT_S: Final = 3.0  # of each request; four requests at once share the machine with other tests
+LIMIT_S: Final = 3.0  # per request; four requests at a time share the machine with other tests
 MARGIN_S: Final = 8.0  # for a busy machine; a retry within a retry takes longer than this
 PLACES: Final = {
     "user_name": "ann",
@@ -173,7 +173,7 @@ COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
     "topic copy": ((TOPIC, "new-topic"), 1, f"{TOPIC}-{DEAD} has no leader"),
     "topic delete": (("new-topic",), 0, ""),
 }
-# They are about a process, or, for the doctor, have a time limit per answer.
+# These concern a process, or, as the doctor, have a time limit per answer.
 NOT_WALKED: Final = {"hand-over", "quorum add", "doctor"}
 
 
@@ -228,7 +228,7 @@ def walk(api: Api, route: Route) -> Walked:
     return Walked(route, reply, time.monotonic() - begun)
 
 
-def test_what_can_be_read_is_given_and_the_other_partition_is_named(
+def test_readable_records_are_returned_and_the_other_partition_is_named(
     half_dead: Api, short_limits: None
 ) -> None:
     page = half_dead.get(f"{half_dead.v3}/topics/{TOPIC}/records?timeout_ms=3000")
@@ -240,7 +240,7 @@ def test_what_can_be_read_is_given_and_the_other_partition_is_named(
     assert dict(one.split(":") for one in page["cursor"].split(",")).keys() == {str(DEAD), str(LED)}
 
 
-def test_a_tail_gives_what_can_be_read_and_names_the_other_partition(
+def test_a_tail_returns_readable_records_and_names_the_other_partition(
     half_dead: Api, short_limits: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read_records, "UNAVAILABLE_S", 0.0)
@@ -260,10 +260,10 @@ def test_a_tail_gives_what_can_be_read_and_names_the_other_partition(
     assert [one["partition_id"] for one in told["unavailable"]] == [DEAD]
 
 
-def test_a_group_reads_the_other_partitions_and_picks_that_one_up_when_it_is_led_again(
+def test_a_group_reads_the_other_partitions_and_continues_the_dead_one_once_it_has_a_leader(
     bereft: Cluster,
 ) -> None:
-    """The node comes back, and is killed again for the other tests."""
+    """The node is restarted, and killed again at the end for the other tests."""
     member = start(bereft.bootstrap, "consume", READ_BY_A_GROUP, "-g", "waits", "--partitions", "-n", "2")
     assert member.stdout is not None and member.stderr is not None
     try:
@@ -315,7 +315,7 @@ def test_every_command_keeps_its_timeout(
     assert not wrong
 
 
-def test_no_route_answers_500_or_takes_longer_than_it_was_given(half_dead: Api, short_limits: None) -> None:
+def test_no_route_answers_500_or_exceeds_its_time_limit(half_dead: Api, short_limits: None) -> None:
     routes = [one for one in ALL_ROUTES if one.is_documented]
     asking = [one for one in routes if one.method == "GET"]
     changing = [one for one in routes if one.method == "POST"]

@@ -13,7 +13,7 @@ from tests.integration.rest.test_produce_records import create
 pytestmark = pytest.mark.slow
 
 
-def test_a_replica_tells_of_its_offsets_and_its_followers(rest_cluster: Cluster, apis: list[Api]) -> None:
+def test_a_replica_shows_its_offsets_and_its_followers(rest_cluster: Cluster, apis: list[Api]) -> None:
     topic = create(rest_cluster)
     leader = rest_cluster.leader_of(topic, 0)
 
@@ -32,7 +32,7 @@ def test_a_replica_tells_of_its_offsets_and_its_followers(rest_cluster: Cluster,
     assert states[leader]["high_watermark"] == states[leader]["log_end_offset"] == 0
 
 
-def test_a_group_tells_of_its_members_and_a_transaction_of_its_state(
+def test_a_group_shows_its_members_and_a_transaction_its_state(
     rest_cluster: Cluster, apis: list[Api]
 ) -> None:
     topic, name = create(rest_cluster), name_of("watched")
@@ -56,7 +56,9 @@ def test_a_group_tells_of_its_members_and_a_transaction_of_its_state(
         return found[0] if found else {}
 
     try:
-        group = eventually(lambda: (one := told("groups")).get("state") == "Stable" and one, "it is stable")
+        group = eventually(
+            lambda: (one := told("groups")).get("state") == "Stable" and one, "the group is stable"
+        )
         transaction = told("transactions")
     finally:
         producer.abort_transaction(TIMEOUT_S)
@@ -67,7 +69,7 @@ def test_a_group_tells_of_its_members_and_a_transaction_of_its_state(
     assert (known["transactional_id"], known["state"]) == (name, "Ongoing")
 
 
-def test_the_controller_alone_tells_whom_it_has_heard(apis: list[Api]) -> None:
+def test_only_the_controller_shows_which_brokers_it_has_heard_from(apis: list[Api]) -> None:
     """Sessions of brokers are soft state, which no log and no image has."""
 
     def told() -> list[dict[str, Any]]:
@@ -75,7 +77,8 @@ def test_the_controller_alone_tells_whom_it_has_heard(apis: list[Api]) -> None:
         return [one for one in found if one is not None]
 
     [controller] = eventually(
-        lambda: len(found := told()) == 1 and len(found[0]["broker_sessions"]) == 3 and found, "one leads"
+        lambda: len(found := told()) == 1 and len(found[0]["broker_sessions"]) == 3 and found,
+        "there is one controller",
     )
 
     for session in controller["broker_sessions"].values():
@@ -84,7 +87,7 @@ def test_the_controller_alone_tells_whom_it_has_heard(apis: list[Api]) -> None:
     assert controller["uncommitted_decisions"] >= 0
 
 
-def test_the_node_tells_of_itself_and_long_lists_come_in_pages(rest_cluster: Cluster, api: Api) -> None:
+def test_the_node_shows_its_own_state_and_long_lists_have_pages(rest_cluster: Cluster, api: Api) -> None:
     create(rest_cluster, partitions=3)
     [node] = api.get("/debug/state")["machines"]
     names: list[str] = []
@@ -101,9 +104,7 @@ def test_the_node_tells_of_itself_and_long_lists_come_in_pages(rest_cluster: Clu
     assert api.get("/debug/state?limit=1000", 400)
 
 
-def test_the_coordinator_of_a_share_partition_tells_of_its_state(
-    rest_cluster: Cluster, apis: list[Api]
-) -> None:
+def test_the_coordinator_of_a_share_partition_shows_its_state(rest_cluster: Cluster, apis: list[Api]) -> None:
     key = write_share_state(rest_cluster.bootstrap, create(rest_cluster), 0)
 
     pages = [api.get(f"/debug/state?part=share-partitions&name={key}")["machines"] for api in apis]

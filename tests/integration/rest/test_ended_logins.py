@@ -85,7 +85,7 @@ class Reading:
         end()
         ended_s = time.monotonic()
         self._thread.join(PATIENT_S)
-        assert self.ended_s, "it goes on"
+        assert self.ended_s, "the answer continues"
         return self.ended_s - ended_s
 
 
@@ -152,7 +152,7 @@ def test_a_live_tail_ends_when_its_user_logs_out(place: Place, eve: Api) -> None
     assert took_s < BOUND_S and is_told(found) and still.is_open()
 
 
-def test_a_live_tail_ends_when_its_password_is_another_one(place: Place, eve: Api) -> None:
+def test_a_live_tail_ends_when_its_password_changes(place: Place, eve: Api) -> None:
     by_password = tail(eve, basic("eve", "first"))
     by_session = tail(place.api(None), session_of(place, "eve", "first"))
     by_certificate = tail(place.api(None, certificate="eve"), {})
@@ -170,7 +170,7 @@ def test_a_live_tail_ends_when_its_user_is_removed(place: Place, eve: Api) -> No
     assert found.ends_after(lambda: remove(place, "eve")) < BOUND_S and is_told(found)
 
 
-def test_a_live_tail_ends_when_its_session_is_over_and_is_a_use_of_it(
+def test_a_live_tail_keeps_its_session_in_use_and_ends_with_it(
     place: Place, eve: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = place.node.broker.rest._server
@@ -187,7 +187,7 @@ def test_a_live_tail_ends_when_its_session_is_over_and_is_a_use_of_it(
     assert 4.0 < found.ended_s - began_s < 7.0 + BOUND_S and is_told(found)
 
 
-def test_a_live_tail_ends_when_its_user_may_read_no_longer(place: Place, eve: Api) -> None:
+def test_a_live_tail_ends_when_its_user_loses_the_right_to_read(place: Place, eve: Api) -> None:
     place.create("lent")
     place.grant("eve", AclOperation.READ, "lent")
     found = tail(eve, basic("eve", "first"), "lent")
@@ -209,7 +209,7 @@ def test_a_live_tail_ends_when_its_user_may_read_no_longer(place: Place, eve: Ap
     assert b"event: error" in found.content and b"403" in found.content
 
 
-def test_a_stream_of_records_ends_with_its_login_and_takes_no_more(place: Place, eve: Api) -> None:
+def test_a_stream_of_records_ends_with_its_login_and_accepts_no_more_records(place: Place, eve: Api) -> None:
     place.grant("eve", AclOperation.WRITE, TOPIC)
     api, own = place.api(None), session_of(place, "eve", "first")
     record = json.dumps({"value": {"type": "STRING", "data": "x"}}).encode()

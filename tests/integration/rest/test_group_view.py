@@ -12,10 +12,12 @@ from tests.integration.rest.conftest import Api, eventually, name_of
 pytestmark = pytest.mark.slow
 
 
-def test_a_group_tells_members_assignments_and_lag(rest_cluster: Cluster, api: Api) -> None:
+def test_a_group_is_returned_with_members_assignments_and_lag(rest_cluster: Cluster, api: Api) -> None:
     topic, group = name_of("viewed"), name_of("viewers")
     producer = Producer({"bootstrap.servers": rest_cluster.bootstrap})
-    eventually(lambda: topic in producer.list_topics(topic).topics, "the topic is made by asking for it")
+    eventually(
+        lambda: topic in producer.list_topics(topic).topics, "the request for metadata creates the topic"
+    )
     for _ in range(5):
         producer.produce(topic, b"hello", partition=0)
     producer.flush()
@@ -28,7 +30,7 @@ def test_a_group_tells_members_assignments_and_lag(rest_cluster: Cluster, api: A
         }
     )
     consumer.subscribe([topic])
-    eventually(lambda: consumer.poll(0.1), "a record comes")
+    eventually(lambda: consumer.poll(0.1), "a record is received")
     consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
 
     told = api.get(f"/v1/groups/{group}")
@@ -43,7 +45,7 @@ def test_a_group_tells_members_assignments_and_lag(rest_cluster: Cluster, api: A
     consumer.close()
 
 
-def test_the_list_of_groups_tells_the_whole_lag_of_those_that_are_looked_for(
+def test_the_list_of_groups_has_the_total_lag_of_groups_that_are_searched_for(
     rest_cluster: Cluster, api: Api
 ) -> None:
     topic, group, other = name_of("counted"), name_of("behind"), name_of("elsewhere")
@@ -63,7 +65,7 @@ def test_the_list_of_groups_tells_the_whole_lag_of_those_that_are_looked_for(
         found = {one["group_id"]: one for one in api.get(f"/v1/groups?search={group.upper()}")["groups"]}
         return found if found[group]["lag"] is not None else {}
 
-    found = eventually(look, "its coordinator has heard of the ends of the logs")
+    found = eventually(look, "its coordinator knows the ends of the logs")
     nothing = {one["group_id"]: one for one in api.get("/v1/groups?detailed=0")["groups"]}
 
     assert (found[group]["lag"], found[group]["members"], found[group]["state"]) == (3, 0, "Empty")
@@ -73,16 +75,18 @@ def test_the_list_of_groups_tells_the_whole_lag_of_those_that_are_looked_for(
     assert api.get(f"/v1/groups?search={other}")["groups"]
 
 
-def test_what_a_member_reads_and_nobody_committed_is_there_too(rest_cluster: Cluster, api: Api) -> None:
+def test_assigned_partitions_without_a_commit_are_listed_too(rest_cluster: Cluster, api: Api) -> None:
     topic, group = name_of("fresh"), name_of("beginners")
     producer = Producer({"bootstrap.servers": rest_cluster.bootstrap})
-    eventually(lambda: topic in producer.list_topics(topic).topics, "the topic is made by asking for it")
+    eventually(
+        lambda: topic in producer.list_topics(topic).topics, "the request for metadata creates the topic"
+    )
     consumer = Consumer(
         {"bootstrap.servers": rest_cluster.bootstrap, "group.id": group, "enable.auto.commit": False}
     )
     consumer.subscribe([topic])
     consumer.poll(0.1)
-    eventually(lambda: consumer.poll(0.1) or consumer.assignment(), "it has an assignment")
+    eventually(lambda: consumer.poll(0.1) or consumer.assignment(), "the member has an assignment")
 
     lags = api.get(f"/v1/groups/{group}")["lags"]
 
@@ -91,5 +95,5 @@ def test_what_a_member_reads_and_nobody_committed_is_there_too(rest_cluster: Clu
     consumer.close()
 
 
-def test_a_group_that_is_not_there_is_told(api: Api) -> None:
+def test_a_missing_group_is_404(api: Api) -> None:
     assert api.ask("GET", "/v1/groups/nobody").status == 404

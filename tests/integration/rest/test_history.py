@@ -43,7 +43,7 @@ def total(told: dict[str, Any], series: str) -> float:
     return sum(one or 0 for one in told["series"][series]) * told["interval_ms"] / 1000
 
 
-def test_what_was_produced_is_in_the_history_of_the_topic_and_of_the_cluster(
+def test_produced_records_are_in_the_history_of_the_topic_and_of_the_cluster(
     watched: Cluster, nodes: list[Api]
 ) -> None:
     topic, cluster = f"/v1/topics/{TOPIC}/history", "/v1/cluster/history"
@@ -112,23 +112,23 @@ def test_a_share_group_has_a_history_too(watched: Cluster, nodes: list[Api]) -> 
     worker.close()
 
 
-def test_a_node_that_was_restarted_begins_a_new_history() -> None:
+def test_a_restarted_node_starts_a_new_history() -> None:
     with Cluster(2, rest=True, overrides={"ottla.history.interval.ms": "1000"}) as cluster:
         api = Api(cluster.rest_urls[0], cluster.cluster_id)
-        eventually(lambda: len(api.get("/v1/brokers/1/history")["times_ms"]) > 2, "it takes samples")
+        eventually(lambda: len(api.get("/v1/brokers/1/history")["times_ms"]) > 2, "the node takes samples")
 
         cluster.restart(1)
 
-        told = eventually(lambda: api.get("/v1/brokers/1/history"), "it is back")
+        told = eventually(lambda: api.get("/v1/brokers/1/history"), "the node has restarted")
         assert len(told["times_ms"]) < 20
 
 
-def test_what_is_unknown_is_404(nodes: list[Api]) -> None:
+def test_unknown_resources_are_404(nodes: list[Api]) -> None:
     for path in ("/v1/topics/absent/history", "/v1/groups/absent/history", "/v1/brokers/99/history"):
         assert nodes[0].ask("GET", path).status == 404, path
 
 
-def test_the_memory_of_it_is_a_part_of_the_budget_with_a_metric(nodes: list[Api]) -> None:
+def test_the_memory_of_a_history_is_part_of_the_budget_with_a_metric(nodes: list[Api]) -> None:
     lines = nodes[0].ask("GET", "/metrics").content.decode().splitlines()
     told = {line.split()[0]: float(line.split()[1]) for line in lines if 'part="history"' in line}
 

@@ -50,7 +50,7 @@ def send(api: Api, content: bytes) -> bytes:
         b"TRACE / HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ],
 )
-def test_what_is_no_request_is_refused_and_others_are_served(api: Api, content: bytes) -> None:
+def test_malformed_requests_are_rejected_and_other_clients_are_served(api: Api, content: bytes) -> None:
     received = send(api, content)
 
     assert received.startswith((b"HTTP/1.1 4", b"HTTP/1.0 4")), received[:200]
@@ -58,7 +58,7 @@ def test_what_is_no_request_is_refused_and_others_are_served(api: Api, content: 
     assert api.get("/v3/clusters")["data"]
 
 
-def test_a_body_that_says_it_is_huge_is_refused_before_it_comes(api: Api) -> None:
+def test_a_huge_content_length_is_rejected_before_the_body(api: Api) -> None:
     head = (
         f"POST {api.v3}/topics HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         "Content-Length: 99999999999\r\n\r\n"
@@ -69,7 +69,7 @@ def test_a_body_that_says_it_is_huge_is_refused_before_it_comes(api: Api) -> Non
     assert received.startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_body_in_pieces_is_read_no_further_than_its_limit(api: Api) -> None:
+def test_a_chunked_body_is_read_no_further_than_its_limit(api: Api) -> None:
     head = (
         f"POST {api.v3}/topics HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         "Transfer-Encoding: chunked\r\n\r\n"
@@ -82,10 +82,8 @@ def test_a_body_in_pieces_is_read_no_further_than_its_limit(api: Api) -> None:
 
 
 @pytest.mark.parametrize("path", ["/topics", "/topics/{topic}/records"])
-def test_bodies_that_come_at_once_have_so_much_memory_together(
-    rest_cluster: Cluster, api: Api, path: str
-) -> None:
-    """An incomplete document on each connection, as large as a body may be."""
+def test_simultaneous_bodies_share_a_limit_of_memory(rest_cluster: Cluster, api: Api, path: str) -> None:
+    """Each connection sends an incomplete document, as large as a body may be."""
     topic = create(rest_cluster)
     parts = urlsplit(api.url)
     head = (
@@ -99,7 +97,7 @@ def test_bodies_that_come_at_once_have_so_much_memory_together(
             sender = stack.enter_context(socket.create_connection(address, timeout=TIMEOUT_S))
             watched.register(sender, selectors.EVENT_READ)
             sender.sendall(head.encode() + b'{"topic_name": "' + b"x" * 9 * 2**20)
-        # The one that arrives when there is no room any more; it is refused before its time is over.
+        # The connection for which no room is left is rejected before the time limit of a body.
         received = b""
         while (
             b'{"error_code":429,"message":"Too many request bodies are being received; try again later."}'
@@ -132,7 +130,7 @@ def test_paths_that_lead_up_lead_nowhere(api: Api) -> None:
         assert b"root:" not in received
 
 
-# The nodes of the tests live in this process, so its limits are theirs.
+# The nodes of the tests run in this process, so its limits are theirs.
 
 
 def connect(api: Api, *, receive_bytes: int | None = None) -> socket.socket:
@@ -146,7 +144,7 @@ def connect(api: Api, *, receive_bytes: int | None = None) -> socket.socket:
     return connection
 
 
-def test_connections_that_ask_nothing_keep_nobody_out(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_connections_keep_no_client_out(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
     with ExitStack() as stack:
         silent = [stack.enter_context(connect(api)) for _ in range(8)]
@@ -159,7 +157,7 @@ def test_connections_that_ask_nothing_keep_nobody_out(api: Api, monkeypatch: pyt
         assert silent[0].recv(1) == b""  # the one that was idle for longest
 
 
-def test_a_body_that_does_not_come_keeps_nobody_out(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_that_never_arrive_keep_no_client_out(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
     with ExitStack() as stack:
         for _ in range(8):
@@ -169,7 +167,7 @@ def test_a_body_that_does_not_come_keeps_nobody_out(api: Api, monkeypatch: pytes
         assert api.get("/healthz")
 
 
-def test_who_does_not_read_is_cut_off(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_does_not_read_is_disconnected(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "STALLED_TIMEOUT_S", 0.05)
     with connect(api, receive_bytes=4096) as deaf:
         deaf.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
@@ -186,7 +184,7 @@ def _is_reset(connection: socket.socket) -> bool:
     return False
 
 
-def test_a_page_for_which_there_is_no_more_room_ends_early(
+def test_a_page_without_room_ends_early(
     rest_cluster: Cluster, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = create(rest_cluster, partitions=2)
@@ -200,13 +198,13 @@ def test_a_page_for_which_there_is_no_more_room_ends_early(
         held_bytes = len(api.ask("GET", "/openapi.json").content)
         limit = property(lambda room: held_bytes + 30_000, lambda room, limit_bytes: None)
         monkeypatch.setattr(answer_room.AnswerRoom, "limit_bytes", limit, raising=False)
-        monkeypatch.setattr(answer_room, "MIN_LEAVING_S", 1e9)  # on a machine of any speed
+        monkeypatch.setattr(answer_room, "MIN_LEAVING_S", 1e9)  # also on a slow machine
 
         def has_ended_early() -> bool:
             pages[:] = [api.get(f"{api.v3}/topics/{topic}/records?timeout_ms=20000")]
             return not pages[0]["is_end"]
 
-        eventually(has_ended_early, "an answer that nobody reads takes room")
+        eventually(has_ended_early, "an answer that its client does not read takes room")
     monkeypatch.undo()
     while pages[-1]["metadata"]["next"]:
         pages.append(api.get(pages[-1]["metadata"]["next"]))
@@ -216,13 +214,13 @@ def test_a_page_for_which_there_is_no_more_room_ends_early(
     assert sorted(places) == [(partition, offset) for partition in (0, 1) for offset in range(20)]
 
 
-def test_who_connects_and_asks_nothing_is_let_go(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_connection_is_closed(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "FIRST_REQUEST_TIMEOUT_S", 0.05)
 
     assert send(api, b"GET /v3/clusters HTTP/1.1\r\nHost: loc") == b""
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_never_arrives_has_a_time_limit(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_request, "BODY_TIMEOUT_S", 0.05)
 
     received = send(api, _head(api, "topics", "Content-Length: 100") + b'{"topic_')
@@ -239,7 +237,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(api: Api, monkeypatch: pyte
     ],
 )
 @pytest.mark.parametrize("path", ["topics", "topics/{topic}/records"])
-def test_a_body_that_is_cut_off_is_told_of_at_once(
+def test_a_truncated_body_is_reported_at_once(
     rest_cluster: Cluster, api: Api, path: str, length: str, body: bytes
 ) -> None:
     topic = create(rest_cluster)
@@ -267,7 +265,7 @@ def test_connections_beyond_the_limit_are_closed(api: Api, monkeypatch: pytest.M
 # ---- failures of the node ------------------------------------------------------------------------
 
 
-def test_a_producer_that_fails_begins_anew_and_tells_who_waits(
+def test_a_failed_producer_restarts_and_fails_waiting_requests(
     rest_cluster: Cluster, api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = f"{api.v3}/topics/{create(rest_cluster)}/records:batch"

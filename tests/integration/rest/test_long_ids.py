@@ -30,7 +30,7 @@ def path_of(api: Api, route: Route, name: str, text: str) -> str:
 
 @pytest.mark.parametrize(("route", "name"), CASES)
 @pytest.mark.parametrize("length", [LONGEST + 1, 6_000])
-def test_a_path_with_a_very_long_id_is_refused(api: Api, route: Route, name: str, length: int) -> None:
+def test_a_path_with_a_very_long_id_is_rejected(api: Api, route: Route, name: str, length: int) -> None:
     reply = api.ask(route.method, path_of(api, route, name, "a" * length), content=b"{}")
 
     if name in MAY_BE_OLD:
@@ -42,7 +42,7 @@ def test_a_path_with_a_very_long_id_is_refused(api: Api, route: Route, name: str
 
 
 @pytest.mark.parametrize("text", ["é" * (LONGEST // 2 + 1), "%F0%9F%A6%A6" * (LONGEST // 4 + 1)])
-def test_bytes_are_counted(api: Api, text: str) -> None:
+def test_the_limit_counts_bytes(api: Api, text: str) -> None:
     quoted = text.replace("é", "%C3%A9")
 
     reply = api.ask("GET", f"/v3/clusters/{api.cluster_id}/topics/{quoted}")
@@ -51,7 +51,7 @@ def test_bytes_are_counted(api: Api, text: str) -> None:
     assert "has more than" in reply.json["message"]
 
 
-def test_the_longest_id_is_looked_for(api: Api) -> None:
+def test_the_longest_id_is_accepted(api: Api) -> None:
     reply = api.ask("GET", f"/v3/clusters/{'a' * LONGEST}")
 
     assert reply.status == 404

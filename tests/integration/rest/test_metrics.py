@@ -1,6 +1,4 @@
-"""The metrics of three nodes for Prometheus: they match what happened, sums add up, and promtool can read
-them.
-"""
+"""The metrics of three nodes for Prometheus: they match what happened, and sums add up."""
 
 import re
 import shutil
@@ -24,7 +22,7 @@ from tests.share_polls import poll
 pytestmark = pytest.mark.slow
 
 RECORDS = 60
-# Names and labels that Kafka or others have chosen, of which promtool complains.
+# Names and labels that Kafka or others have chosen, and about which promtool complains.
 KNOWN_LINTS = re.compile(
     r"(kafka_consumergroup_\w+|kminion_\w+) .*_sum\" suffix"
     r"|kafka_\w+ .*_count\" suffix"
@@ -61,7 +59,7 @@ def busy(rest_cluster: Cluster) -> Iterator[dict[str, Any]]:
     for number in range(RECORDS):
         producer.produce(topic, b"x" * 50, partition=number % 3)
     assert producer.flush(30) == 0
-    # Otherwise it would commit the rest by itself after five seconds.
+    # Otherwise the consumer would commit its position after five seconds.
     reading = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
     consumer = Consumer({**settings, **reading})
     consumer.assign([TopicPartition(topic, index, 0) for index in range(3)])
@@ -73,13 +71,13 @@ def busy(rest_cluster: Cluster) -> Iterator[dict[str, Any]]:
     consumer.close()
 
 
-def test_what_was_written_and_read_is_counted_once(apis: list[Api], busy: dict[str, Any]) -> None:
+def test_written_and_read_records_are_counted_once(apis: list[Api], busy: dict[str, Any]) -> None:
     def of(meter: str) -> float:
         return added(apis, f"kafka_server_brokertopicmetrics_{meter}_total{{topic={busy['topic']}}}")
 
     assert eventually(lambda: of("messagesin") == RECORDS)
     assert of("bytesin") > RECORDS * 50
-    assert of("bytesout") >= of("bytesin"), "all of it was read"
+    assert of("bytesout") >= of("bytesin"), "all records are read"
     assert of("totalproducerequests") >= 3 and of("totalfetchrequests") >= 3
     assert of("failedproducerequests") == of("failedfetchrequests") == 0
     assert added(apis, "kafka_server_brokertopicmetrics_replicationbytesout_total{}") >= 2 * of("bytesin")
@@ -94,12 +92,12 @@ def test_requests_are_counted_by_api_and_version(apis: list[Api], busy: dict[str
     assert total("kafka_network_requestmetrics_requests_total{request=Produce,") >= 3
     assert total("kafka_network_requestmetrics_requests_total{request=FetchFollower,") >= 3
     assert total("kafka_network_requestmetrics_totaltimems_count{request=Produce}") >= 3
-    # Quantiles are of the last minutes, so requests before the test count: take one that is sent all the
-    # time.
+    # Quantiles cover the last minutes, in which this request may not have been sent: use one that is
+    # sent all the time.
     assert total("kafka_network_requestmetrics_totaltimems{quantile=0.99,request=FetchFollower}") > 0
 
 
-def test_each_partition_is_told_by_its_leader_alone(apis: list[Api], busy: dict[str, Any]) -> None:
+def test_each_partition_is_reported_by_its_leader_only(apis: list[Api], busy: dict[str, Any]) -> None:
     for index in range(3):
         name = f"{{partition={index},topic={busy['topic']}}}"
 
@@ -112,7 +110,7 @@ def test_each_partition_is_told_by_its_leader_alone(apis: list[Api], busy: dict[
     assert added(apis, "kafka_brokers{}") == 3
 
 
-def test_a_group_is_told_by_its_coordinator_alone(apis: list[Api], busy: dict[str, Any]) -> None:
+def test_a_group_is_reported_by_its_coordinator_only(apis: list[Api], busy: dict[str, Any]) -> None:
     group, topic = busy["group"], busy["topic"]
     of_topic = f"{{consumergroup={group},topic={topic}}}"
 
@@ -140,7 +138,7 @@ def test_one_node_is_the_controller_and_all_know_it(apis: list[Api], rest_cluste
         assert read["ottla_metadata_sync_duration_seconds_count{}"] > 0
 
 
-def test_the_node_itself_is_told(api: Api) -> None:
+def test_the_node_has_metrics_of_its_process(api: Api) -> None:
     read = scrape(api)
 
     assert read["ottla_node_serving{}"] == read["ottla_event_loop_responsive{}"] == 1
@@ -154,7 +152,7 @@ def test_the_node_itself_is_told(api: Api) -> None:
     assert read["kafka_log_logmanager_offlinelogdirectorycount{}"] == 0
 
 
-def test_who_asks_for_openmetrics_gets_it(api: Api, busy: dict[str, Any]) -> None:
+def test_openmetrics_is_served_on_request(api: Api, busy: dict[str, Any]) -> None:
     reply = api.ask("GET", "/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
 
     assert reply.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
@@ -164,7 +162,7 @@ def test_who_asks_for_openmetrics_gets_it(api: Api, busy: dict[str, Any]) -> Non
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (Debian: prometheus)")
-def test_promtool_finds_nothing_in_it_that_others_have_not_named(api: Api, busy: dict[str, Any]) -> None:
+def test_promtool_complains_about_names_of_others_only(api: Api, busy: dict[str, Any]) -> None:
     text = api.ask("GET", "/metrics").content
 
     done = subprocess.run(
@@ -175,7 +173,7 @@ def test_promtool_finds_nothing_in_it_that_others_have_not_named(api: Api, busy:
     assert [line for line in said if not KNOWN_LINTS.search(line)] == []
 
 
-def test_an_idle_node_tells_fewer_than_a_thousand_samples_and_the_rest_when_asked() -> None:
+def test_an_idle_node_has_fewer_than_a_thousand_samples_and_the_rest_on_request() -> None:
     def read(path: str) -> tuple[set[str], list[Sample]]:
         families = list(read_text(idle.ask("GET", path).content.decode()))
         return {one.name for one in families}, [sample for one in families for sample in one.samples]
@@ -219,7 +217,7 @@ def test_an_idle_node_tells_fewer_than_a_thousand_samples_and_the_rest_when_aske
         all_names, all_samples = read("/metrics?all=true")
 
         assert len(samples) < 1_000
-        assert names == all_names, "every family is told, with fewer samples"
+        assert names == all_names, "every family is there, with fewer samples"
         by_partition = {one.labels["topic"] for one in samples if one.labels.keys() >= {"topic", "partition"}}
         assert by_partition == {"t"}
         assert len(all_samples) > len(samples) + 150 * 15
@@ -241,7 +239,7 @@ def test_rates_begin_with_the_second_reading(apis: list[Api], busy: dict[str, An
     assert fetches["requests_per_second"] >= 0 and fetches.keys() >= {"p50_ms", "p99_ms"}
 
 
-def test_any_node_tells_the_rates_of_all(apis: list[Api], busy: dict[str, Any]) -> None:
+def test_any_node_returns_the_rates_of_all(apis: list[Api], busy: dict[str, Any]) -> None:
     def told() -> dict[str, Any] | None:
         found: dict[str, Any] = apis[1].get("/v1/cluster/rates")
         return found if all(one["window_seconds"] for one in found["nodes"]) else None
@@ -255,7 +253,7 @@ def test_any_node_tells_the_rates_of_all(apis: list[Api], busy: dict[str, Any]) 
     assert fetches["requests_per_second"] > 0 and fetches.keys() >= {"p50_ms", "p99_ms"}
 
 
-def test_a_node_that_is_gone_shows_as_under_replicated() -> None:
+def test_a_dead_node_shows_as_under_replicated() -> None:
     settings = {"replica.lag.time.max.ms": "1000", "min.insync.replicas": "2"}
     with Cluster(nodes=3, rest=True, overrides=settings) as cluster:
         apis = [Api(url, cluster.cluster_id) for url in cluster.rest_urls]
@@ -276,7 +274,7 @@ def test_a_node_that_is_gone_shows_as_under_replicated() -> None:
         assert added(left, "kafka_brokers{}") == 2
 
 
-def test_what_clients_push_is_scraped_of_the_node_that_they_push_to(
+def test_metrics_that_clients_push_are_scraped_from_their_node(
     rest_cluster: Cluster, apis: list[Api]
 ) -> None:
     name, other = name_of("shop"), name_of("other")

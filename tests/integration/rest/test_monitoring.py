@@ -1,6 +1,4 @@
-"""The dashboard and the alerts of k8s/monitoring: nodes have the metrics they use, and promtool can read
-them.
-"""
+"""The dashboard and alerts of k8s/monitoring: nodes have their metrics, and promtool can read them."""
 
 import json
 import re
@@ -86,7 +84,7 @@ def _reject_a_record(apis: list[Api], bootstrap: str, topic: str) -> None:
     settings = {"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0}
     worker = ShareConsumer({**settings, "share.acknowledgement.mode": "explicit"})
     worker.subscribe([topic])
-    [record] = eventually(lambda: poll(worker), "the record comes")
+    [record] = eventually(lambda: poll(worker), "the record is received")
     worker.acknowledge(record, AcknowledgeType.REJECT)
     worker.commit_sync(TIMEOUT_S)
     failed = "kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests_total"
@@ -96,23 +94,23 @@ def _reject_a_record(apis: list[Api], bootstrap: str, topic: str) -> None:
         told = "".join(api.ask("GET", "/metrics").content.decode() for api in apis)
         return f'{failed}{{group="{group}"' in told and f'{stalled}{{group="{group}"' in told
 
-    assert eventually(are_told, "the rejection is counted where the partition is led")
+    assert eventually(are_told, "the leader of the partition counts the rejection")
     worker.close()
 
 
-def test_every_metric_and_label_that_is_asked_for_is_told(told: dict[str, set[str]]) -> None:
+def test_every_metric_and_label_in_an_expression_exists(told: dict[str, set[str]]) -> None:
     asked = 0
     for place, expression in expressions():
         names = selectors(expression)
-        assert names or expression.startswith("up{"), f"{place} asks for nothing: {expression}"
+        assert names or expression.startswith("up{"), f"{place} names no metric: {expression}"
         for name, labels in names:
             asked += 1
-            assert name in told, f"{place}: no node tells {name}"
-            assert labels - {"instance", "job"} <= told[name], f"{place}: {name} has not all of {labels}"
+            assert name in told, f"{place}: no node has {name}"
+            assert labels - {"instance", "job"} <= told[name], f"{place}: {name} lacks some of {labels}"
     assert asked > 70
 
 
-def test_panels_have_places_of_their_own() -> None:
+def test_panels_do_not_overlap() -> None:
     dashboard = json.loads((MONITORING / "dashboard.json").read_text())
     taken: dict[tuple[int, int], str] = {}
 
@@ -135,7 +133,7 @@ def test_panels_have_places_of_their_own() -> None:
     ],
     ids=" ".join,
 )
-def test_promtool_takes_the_files(words: tuple[str, ...]) -> None:
+def test_promtool_accepts_the_files(words: tuple[str, ...]) -> None:
     done = subprocess.run(
         ["promtool", *words], cwd=MONITORING, capture_output=True, text=True, timeout=60, check=False
     )

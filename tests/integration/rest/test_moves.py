@@ -46,7 +46,7 @@ def fill(cluster: Cluster, topic: str) -> None:
     producer.flush(30)
 
 
-def test_a_move_tells_how_far_it_is_and_can_be_taken_back(four: Cluster, api: Api) -> None:
+def test_a_reassignment_has_its_progress_and_can_be_cancelled(four: Cluster, api: Api) -> None:
     topic = name_of("moving")
     create(four, topic, "0,1")
     fill(four, topic)
@@ -56,18 +56,20 @@ def test_a_move_tells_how_far_it_is_and_can_be_taken_back(four: Cluster, api: Ap
 
     wanted = {"reassignments": [{"topic": topic, "partition": 0, "replicas": [0, 3]}]}
     api.post("/v1/reassignments", wanted, 202)
-    eventually(lambda: api.get("/v1/reassignments")["reassignments"], "it moves")
+    eventually(lambda: api.get("/v1/reassignments")["reassignments"], "the partition moves")
     [move] = api.get("/v1/reassignments")["reassignments"]
     health = api.get("/v1/health")
     cancelled = api.delete(f"/v1/reassignments?topic={topic}&partition=0", 200)
-    eventually(lambda: api.get("/v1/reassignments")["reassignments"] == [], "nothing moves")
+    eventually(lambda: api.get("/v1/reassignments")["reassignments"] == [], "no partition moves")
     api.delete("/v1/throttles", 200)
 
     assert (move["topic"], move["leader"], move["adding"], move["removing"]) == (topic, 0, [3], [1])
     [copy] = move["copies"]
     assert copy["broker_id"] == 3 and copy["total_bytes"] >= RECORDS * RECORD_BYTES
     assert 0 <= move["percent"] < 100 and 0 < move["bytes_left"] <= copy["total_bytes"]
-    assert health["under_replicated"]["count"] == 0, "what a move adds is not missed"
+    assert health["under_replicated"]["count"] == 0, (
+        "a replica that a reassignment adds does not count as missing"
+    )
     assert cancelled["cancelled"] == {"count": 1, "partitions": [{"topic": topic, "partition": 0}]}
     [described] = api.get(f"{api.v3}/topics/{topic}/partitions/0/replicas")["data"][:1]
     assert described["topic_name"] == topic
@@ -81,14 +83,16 @@ def test_a_broker_leaves_step_by_step(four: Cluster, api: Api) -> None:
     planned = api.post(path, {"dry_run": True})
     untouched = api.get(path)
     api.post(path)
-    eventually(lambda: api.get(path)["stage"] != "holds replicas", "it holds nothing")
+    eventually(lambda: api.get(path)["stage"] != "holds replicas", "the broker holds no replica")
     still_runs = api.post(path)
     four.shut_down(3)
-    eventually(lambda: api.get(path)["stage"] == "holds nothing, and is stopped", "it is seen to be stopped")
+    eventually(
+        lambda: api.get(path)["stage"] == "holds nothing, and is stopped", "the broker is reported as stopped"
+    )
     gone = api.post(path)
-    eventually(lambda: api.ask("GET", path).status == 404, "nobody knows of it")
+    eventually(lambda: api.ask("GET", path).status == 404, "the broker is unregistered")
     four.restart(3)
-    eventually(lambda: len(api.get("/v1/health")["brokers"]) == 4, "it is there again")
+    eventually(lambda: len(api.get("/v1/health")["brokers"]) == 4, "the broker is registered again")
 
     moves = {one["topic"]: one for one in planned["planned"]}
     assert moves[topic]["replicas"] == [3, 0] and 3 not in moves[topic]["new_replicas"]
@@ -100,7 +104,7 @@ def test_a_broker_leaves_step_by_step(four: Cluster, api: Api) -> None:
     assert gone["stage"] == "forgotten"
 
 
-def test_only_an_unclean_election_helps_who_lost_all_in_sync(four: Cluster, api: Api) -> None:
+def test_only_an_unclean_election_helps_a_partition_that_lost_its_isr(four: Cluster, api: Api) -> None:
     topic = name_of("unclean")
     create(four, topic, "3,1", "min.insync.replicas=1")
     place = {"topic": topic, "partition": 0}
@@ -108,23 +112,23 @@ def test_only_an_unclean_election_helps_who_lost_all_in_sync(four: Cluster, api:
     not_needed = api.post("/v1/leaders/elect", wanted)
 
     four.kill(1)
-    eventually(lambda: place in trouble(api, "under_replicated"), "one replica is missed")
+    eventually(lambda: place in trouble(api, "under_replicated"), "one replica is missing")
     fill(four, topic)  # these records are missing on the dead replica
     four.kill(3)
-    eventually(lambda: place in trouble(api, "leaderless"), "nobody leads it")
+    eventually(lambda: place in trouble(api, "leaderless"), "the partition has no leader")
     hopeless = place in trouble(api, "unclean")
     four.restart(1)
-    eventually(lambda: place in trouble(api, "unclean"), "a replica is there that lacks records")
+    eventually(lambda: place in trouble(api, "unclean"), "a replica that lacks records is up")
     preferred = api.post("/v1/leaders/elect", {**wanted, "type": "preferred"})
     forced = api.post("/v1/leaders/elect", wanted)
-    eventually(lambda: place not in trouble(api, "leaderless"), "it is led again")
+    eventually(lambda: place not in trouble(api, "leaderless"), "the partition has a leader again")
     leader = four.leader_of(topic, 0)
     four.restart(3)
     command_line.ottla(four.bootstrap, "topic", "delete", topic)
-    eventually(lambda: api.get("/v1/health")["is_healthy"], "all is well")
+    eventually(lambda: api.get("/v1/health")["is_healthy"], "the cluster is healthy")
 
     assert not_needed["failed"] == []
-    assert not hopeless, "none of its replicas was there"
+    assert not hopeless, "none of its replicas was up"
     [failed] = preferred["failed"]
     assert (failed["topic"], failed["error_code"]) == (topic, "PREFERRED_LEADER_NOT_AVAILABLE")
     assert forced == {"moved": 1, "failed": [], "kept": []} and leader == 1
@@ -153,11 +157,11 @@ def test_a_hanging_transaction_is_found_and_ended_in_its_log(four: Cluster, api:
     assert ended == {"aborted": True, "producer": 2**40}
 
 
-def test_a_balance_is_planned_carried_out_and_cancelled(four: Cluster, api: Api) -> None:
+def test_a_balance_is_planned_executed_and_cancelled(four: Cluster, api: Api) -> None:
     topic = name_of("uneven")
     command_line.ottla(four.bootstrap, "topic", "create", topic, "-p", "8", "-r", "2")
     command_line.ottla(four.bootstrap, "topic", "reassign", topic, "-r", "0,1")
-    eventually(lambda: not api.get("/v1/reassignments")["reassignments"], "all lie on two brokers")
+    eventually(lambda: not api.get("/v1/reassignments")["reassignments"], "all replicas are on two brokers")
 
     planned = api.get("/v1/balance?measure=true")
     assert planned["move_count"] > 0 and {"replicas"} <= {one["reason"] for one in planned["moves"]}

@@ -34,7 +34,7 @@ def written(rest_cluster: Cluster) -> tuple[str, dict[str, list[list[str]]]]:
     producer = Producer({**settings, "transactional.id": f"newest-{uuid.uuid4()}", "linger.ms": 0})
     producer.init_transactions()
     for number in range(TRANSACTIONS):
-        # Sometimes a run of aborted ones, longer than the first search windows.
+        # Transactions 20 to 29 are a run of aborted records, longer than the first search windows.
         is_aborted = chance.random() < 0.3 or 20 <= number < 30
         producer.begin_transaction()
         for index in range(chance.randrange(1, 4)):
@@ -49,7 +49,7 @@ def written(rest_cluster: Cluster) -> tuple[str, dict[str, list[list[str]]]]:
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
-def test_the_newest_records_are_counted_over_what_is_not_seen(
+def test_the_newest_records_are_counted_across_hidden_ones(
     api: Api, written: tuple[str, dict[str, list[list[str]]]], isolation: str
 ) -> None:
     topic, seen = written
@@ -70,7 +70,7 @@ def test_the_newest_records_are_counted_over_what_is_not_seen(
             assert begin["timestamp_ms"] == page["data"][0]["timestamp_ms"]
 
 
-def test_a_page_and_a_tail_say_where_offsets_were_counted(
+def test_a_page_and_a_tail_report_where_offsets_were_counted_instead(
     api: Api, written: tuple[str, dict[str, list[list[str]]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(newest_records, "MAX_COUNTED", 3)

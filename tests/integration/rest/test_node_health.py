@@ -80,13 +80,13 @@ def doctor_with_problems(api: Api, count: int) -> dict[str, Any] | None:
     return found if len(problems_of(found)) == count else None
 
 
-def test_a_dead_node_is_seen_by_the_others_and_comes_back(three: Cluster) -> None:
+def test_a_dead_node_is_reported_by_the_others_and_restarts(three: Cluster) -> None:
     api = api_of(three, 0)
-    eventually(lambda: is_healthy(api), "all is well")
+    eventually(lambda: is_healthy(api), "the cluster is healthy")
 
     three.kill(2)
-    down = eventually(lambda: what_misses_a_node(api, 2), "its replicas are missed")
-    eventually(lambda: is_ready(three, 0) and is_ready(three, 1), "the others are ready")
+    down = eventually(lambda: what_misses_a_node(api, 2), "its replicas are reported as missing")
+    eventually(lambda: is_ready(three, 0) and is_ready(three, 1), "the other nodes are ready")
     begun = time.monotonic()
     causes = health(api)["causes"]
     took_s = time.monotonic() - begun
@@ -94,8 +94,8 @@ def test_a_dead_node_is_seen_by_the_others_and_comes_back(three: Cluster) -> Non
     found = eventually(lambda: doctor_with_problems(api, 1), "the doctor finds one problem")
     found_again = api.get("/v1/doctor")
     three.restart(2)
-    eventually(lambda: is_ready(three, 2), "it has caught up")
-    eventually(lambda: is_healthy(api), "all is well again")
+    eventually(lambda: is_ready(three, 2), "the node has caught up")
+    eventually(lambda: is_healthy(api), "the cluster is healthy again")
     eventually(lambda: health(api)["causes"] == [], "no cause is left")
 
     [cause] = causes
@@ -103,15 +103,15 @@ def test_a_dead_node_is_seen_by_the_others_and_comes_back(three: Cluster) -> Non
     assert cause["message"].startswith("Broker 2 is down, starting or hanging (registered, but fenced): ")
     assert "lack a replica in sync" in cause["message"]
     assert not found["is_healthy"] and problems_of(found) == [cause]
-    assert found_again == found, "what was found is kept for a moment"
+    assert found_again == found, "findings are cached for a moment"
     assert not down["is_healthy"]
     assert len(down["under_replicated"]["partitions"]) == 2 < down["under_replicated"]["count"]
     assert down["under_min_isr"]["count"] == down["unclean"]["count"] == 0
 
 
-def test_partitions_that_a_dead_node_takes_along_are_causes(three: Cluster) -> None:
+def test_partitions_without_a_leader_are_causes(three: Cluster) -> None:
     api = api_of(three, 0)
-    eventually(lambda: is_healthy(api), "all is well")
+    eventually(lambda: is_healthy(api), "the cluster is healthy")
     for name, brokers, least in (("lone", [2], "1"), ("pair", [2, 0], "2")):
         body = {
             "topic_name": name,
@@ -127,9 +127,9 @@ def test_partitions_that_a_dead_node_takes_along_are_causes(three: Cluster) -> N
         hurt = found and found["leaderless"]["count"] and found["under_min_isr"]["count"]
         return found["causes"] if hurt else None
 
-    causes = eventually(told, "both partitions are missed")
+    causes = eventually(told, "both partitions are reported")
     three.restart(2)
-    eventually(lambda: is_healthy(api), "all is well again")
+    eventually(lambda: is_healthy(api), "the cluster is healthy again")
     for name in ("lone", "pair"):
         api.delete(f"{api.v3}/topics/{name}")
 
@@ -141,25 +141,25 @@ def test_partitions_that_a_dead_node_takes_along_are_causes(three: Cluster) -> N
 
 
 def test_without_a_quorum_a_node_is_alive_and_not_ready(three: Cluster) -> None:
-    eventually(lambda: is_ready(three, 0), "it is ready")
+    eventually(lambda: is_ready(three, 0), "the node is ready")
 
     three.kill(1)
     three.kill(2)
-    told = eventually(lambda: not_ready_because(three, 0, "controller"), "it hears no controller")
-    eventually(lambda: answers(three, 0), "it is alive")
+    told = eventually(lambda: not_ready_because(three, 0, "controller"), "the node has no controller")
+    eventually(lambda: answers(three, 0), "the node is alive")
     alone = probe(three, 0, "/v1/health")
     restarts = [threading.Thread(target=three.restart, args=(one,)) for one in (1, 2)]
     for one in restarts:
         one.start()
     for one in restarts:
         one.join()
-    eventually(lambda: all(is_ready(three, one) for one in (0, 1, 2)), "all are ready again")
+    eventually(lambda: all(is_ready(three, one) for one in (0, 1, 2)), "all nodes are ready again")
 
     assert told.json["status"] == "not ready"
-    assert alone.status in (200, 500, 503), "it answers, whatever it says"
+    assert alone.status in (200, 500, 503), "the node answers"
 
 
-def test_a_node_that_waits_for_its_quorum_tells_so_while_it_starts(three: Cluster) -> None:
+def test_a_starting_node_reports_that_it_waits_for_its_quorum(three: Cluster) -> None:
     for one in (0, 1, 2):
         three.kill(one)
 
@@ -173,13 +173,13 @@ def test_a_node_that_waits_for_its_quorum_tells_so_while_it_starts(three: Cluste
         one.start()
     for one in (first, *others):
         one.join()
-    eventually(lambda: all(is_ready(three, one) for one in (0, 1, 2)), "all are ready")
+    eventually(lambda: all(is_ready(three, one) for one in (0, 1, 2)), "all nodes are ready")
 
     assert told.status == 503 and told.json["message"].endswith(".")
     assert asked.status == 503 and asked.json["error_code"] == 50302
 
 
-def test_a_loop_that_hangs_is_dead(embedded: Callable[..., EmbeddedBroker]) -> None:
+def test_a_node_whose_loop_hangs_is_not_alive(embedded: Callable[..., EmbeddedBroker]) -> None:
     node = embedded(ottla_rest_listeners="http://127.0.0.1:0")
     api = Api(f"http://{node.broker.rest.addresses[0].authority}", "any")
     alive = eventually(lambda: api.ask("GET", "/healthz"))
@@ -188,19 +188,21 @@ def test_a_loop_that_hangs_is_dead(embedded: Callable[..., EmbeddedBroker]) -> N
     node.loop.call_soon_threadsafe(goes_on.wait, HANGS_S)
     dead, not_ready = api.ask("GET", "/healthz"), api.ask("GET", "/readyz")
     goes_on.set()
-    again = eventually(lambda: api.ask("GET", "/healthz").status == 200, "it goes on")
+    again = eventually(lambda: api.ask("GET", "/healthz").status == 200, "the loop continues")
 
     assert alive.status == 200 and again
     assert dead.status == 503 and "did not answer" in dead.json["message"]
     assert not_ready.status == 503
 
 
-def test_probes_at_their_own_port_depend_on_nobody_else(embedded: Callable[..., EmbeddedBroker]) -> None:
+def test_probes_at_their_own_port_do_not_depend_on_the_rest_api(
+    embedded: Callable[..., EmbeddedBroker],
+) -> None:
     node = embedded(ottla_rest_listeners="http://127.0.0.1:0", ottla_probe_listener="127.0.0.1:0")
     address = node.broker.probes.address
     assert address is not None
     api = Api(f"http://{address.authority}", "any")
-    eventually(lambda: api.ask("GET", "/readyz").status == 200, "it is ready")
+    eventually(lambda: api.ask("GET", "/readyz").status == 200, "the node is ready")
     rest_loop = node.broker.rest._loop
     assert rest_loop is not None
     goes_on = threading.Event()
@@ -211,9 +213,11 @@ def test_probes_at_their_own_port_depend_on_nobody_else(embedded: Callable[..., 
     rest_loop.call_soon_threadsafe(goes_on.wait, HANGS_S)
     besides = api.ask("GET", "/healthz"), api.ask("GET", "/readyz", headers={"Host": "any.name:1"})
     node.loop.call_soon_threadsafe(goes_on.wait, HANGS_S)
-    dead = eventually(lambda: (told := api.ask("GET", "/healthz")).status == 503 and told, "it is dead")
+    dead = eventually(
+        lambda: (told := api.ask("GET", "/healthz")).status == 503 and told, "the node is reported as dead"
+    )
     goes_on.set()
-    again = eventually(lambda: api.ask("GET", "/healthz").status == 200, "it goes on")
+    again = eventually(lambda: api.ask("GET", "/healthz").status == 200, "the loop continues")
     for one in slow:
         one.close()
 
@@ -221,7 +225,7 @@ def test_probes_at_their_own_port_depend_on_nobody_else(embedded: Callable[..., 
     assert "has not responded" in dead.json["message"]
 
 
-def test_a_crowd_at_the_port_of_the_probes_pushes_out_its_own(
+def test_connections_of_a_crowd_at_the_port_of_the_probes_close_each_other(
     embedded: Callable[..., EmbeddedBroker],
 ) -> None:
     node = embedded(ottla_rest_listeners="http://127.0.0.1:0", ottla_probe_listener="127.0.0.1:0")

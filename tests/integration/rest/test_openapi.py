@@ -1,7 +1,7 @@
 """The OpenAPI document compared with a running node: schemathesis sends requests for all of its operations.
 
-The cluster is a separate one of one node, since the requests delete, drain and move. A path has names that
-exist, since otherwise nearly all answers would be 404.
+The tests use a separate cluster of one node, since the requests delete, drain and move. The names in paths
+exist, since otherwise nearly all responses would be 404.
 """
 
 import re
@@ -18,8 +18,8 @@ from tests.integration.rest.conftest import Api
 
 pytestmark = pytest.mark.slow
 TOPIC, GROUP = "kept", "readers"
-THOROUGH_EXAMPLES = 20  # of each operation in each phase
-CHECKS = Path(__file__).parent / "openapi_checks.py"  # schemathesis loads it
+THOROUGH_EXAMPLES = 20  # per operation and phase
+CHECKS = Path(__file__).parent / "openapi_checks.py"  # schemathesis loads this module
 CONFIG = """
 seed = 8
 hooks = "{hooks}"

@@ -1,4 +1,4 @@
-"""Operations of administrators over REST, on three nodes that stay as they are."""
+"""Operations of administrators over REST, on three nodes that the tests leave unchanged."""
 
 import time
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def leaders(cluster: Cluster, topic: str) -> list[int]:
 
 def test_every_node_is_alive_and_ready(apis: list[Api]) -> None:
     for api in apis:
-        eventually(lambda api=api: api.ask("GET", "/readyz").status == 200, "it is ready")  # type: ignore[misc]
+        eventually(lambda api=api: api.ask("GET", "/readyz").status == 200, "the node is ready")  # type: ignore[misc]
 
         assert api.get("/healthz")["status"] == "alive" and api.get("/readyz")["status"] == "ready"
 
@@ -53,13 +53,11 @@ def test_every_node_is_alive_and_ready(apis: list[Api]) -> None:
 # ---- the cluster ---------------------------------------------------------------------------------
 
 
-def test_a_cluster_that_is_well_says_so_on_each_node(
-    apis: list[Api], rest_cluster: Cluster, topic: str
-) -> None:
+def test_each_node_reports_a_healthy_cluster(apis: list[Api], rest_cluster: Cluster, topic: str) -> None:
     def is_well() -> bool:
         return all(api.get("/v1/health")["is_healthy"] for api in apis)
 
-    eventually(is_well, "all is in sync")
+    eventually(is_well, "all replicas are in sync")
 
     health = apis[1].get("/v1/health")
     assert health["controller_id"] == rest_cluster.controller_id
@@ -69,7 +67,7 @@ def test_a_cluster_that_is_well_says_so_on_each_node(
     assert sum(one["leads"] for one in health["brokers"]) == health["partitions"]
 
 
-def test_the_quorum_is_told_as_the_command_line_tells_it(apis: list[Api], rest_cluster: Cluster) -> None:
+def test_the_quorum_is_described_as_on_the_command_line(apis: list[Api], rest_cluster: Cluster) -> None:
     quorum = apis[2].get("/v1/quorum")
 
     assert quorum["leader"] == rest_cluster.controller_id
@@ -104,7 +102,9 @@ def test_the_oldest_records_of_a_topic_are_deleted(api: Api, topic: str) -> None
     assert "nothing was deleted" in beyond["message"] and "partition 99" in unknown["message"]
     assert "one of before_offset" in both["message"]
     assert done["partitions"] == [{"partition": 0, "first_offset": 10, "deleted_offsets": 10}]
-    assert [one["first_offset"] for one in again["partitions"]] == [10, 0, 0], "a start never moves back"
+    assert [one["first_offset"] for one in again["partitions"]] == [10, 0, 0], (
+        "a log start offset never moves back"
+    )
 
 
 # ---- leaders -------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_a_leader_is_transferred_and_stays_the_preferred_one(
     assert preferred["failed"] == [] and rest_cluster.leader_of(topic, 0) == after
 
 
-def test_who_cannot_lead_is_refused_with_the_reason(api: Api, topic: str) -> None:
+def test_a_broker_that_cannot_lead_is_rejected_with_the_reason(api: Api, topic: str) -> None:
     wanted = {"topic": topic, "partition": 0, "leader": 7}
 
     refused = api.post("/v1/leaders/transfer", wanted, 409)
@@ -146,11 +146,11 @@ def test_a_broker_is_drained_of_leaders_and_gets_its_share_back(
     apis: list[Api], rest_cluster: Cluster, topic: str
 ) -> None:
     api, drained = apis[0], 2
-    eventually(lambda: api.get("/v1/health")["is_healthy"], "all is in sync")
+    eventually(lambda: api.get("/v1/health")["is_healthy"], "all replicas are in sync")
 
     # A replica that was just created is not in sync yet: the drain has to be repeated.
-    moved = eventually(lambda: drain_of(api, drained), "what can be led elsewhere is")
-    eventually(lambda: drained not in leaders(rest_cluster, topic), "all nodes have heard")
+    moved = eventually(lambda: drain_of(api, drained), "other brokers lead all partitions that they can")
+    eventually(lambda: drained not in leaders(rest_cluster, topic), "all nodes know the new leaders")
     told = api.get(f"/v1/brokers/{drained}/drain")
     while_drained = leaders(rest_cluster, topic)
     rebalanced = api.post("/v1/leaders/rebalance")
@@ -164,7 +164,7 @@ def test_a_broker_is_drained_of_leaders_and_gets_its_share_back(
     assert told["preferred_for"] <= kept and (told["can_end"] or kept > 0)
     assert drained not in while_drained and still == while_drained and rebalanced["failed"] == []
     assert back["failed"] == [] and not api.get(f"/v1/brokers/{drained}/drain")["can_end"]
-    eventually(lambda: are_even(api, 2 + kept), "all lead about the same")
+    eventually(lambda: are_even(api, 2 + kept), "all brokers lead about as many partitions")
 
 
 def drain_of(api: Api, broker: int) -> Any:
@@ -186,11 +186,11 @@ def test_a_partition_moves_and_is_no_longer_listed(api: Api, rest_cluster: Clust
     wanted = [{"topic": topic, "partition": 0, "replicas": [1, 2]}]
 
     began = api.post("/v1/reassignments", {"reassignments": wanted}, 202)
-    eventually(lambda: api.get("/v1/reassignments")["reassignments"] == [], "nothing moves")
+    eventually(lambda: api.get("/v1/reassignments")["reassignments"] == [], "no partition moves")
     shown = command_line.ottla(rest_cluster.bootstrap, "topic", "describe", topic)
     back = [{"topic": topic, "partition": 0, "replicas": [1, 2, 0]}]
     api.post("/v1/reassignments", {"reassignments": back}, 202)
-    eventually(lambda: api.get("/v1/reassignments")["reassignments"] == [], "nothing moves")
+    eventually(lambda: api.get("/v1/reassignments")["reassignments"] == [], "no partition moves")
 
     assert all(one["topic"] == topic for one in began["reassignments"])
     assert "1,2 " in shown
@@ -209,15 +209,16 @@ def test_a_voter_may_not_leave(api: Api, topic: str) -> None:
     assert told["stage"] == "holds replicas" and told["held"]["count"] > 0
 
 
-def test_throttles_are_set_shown_and_taken_away(api: Api, rest_cluster: Cluster, topic: str) -> None:
+def test_throttles_are_set_shown_and_removed(api: Api, rest_cluster: Cluster, topic: str) -> None:
     given = {"leader_bytes_per_second": 5_000_000, "broker_ids": [0, 1], "topics": [topic]}
 
     told = api.put("/v1/throttles", given)
-    eventually(lambda: len(api.get("/v1/throttles")["brokers"]) == 2, "both brokers have it")
+    eventually(lambda: len(api.get("/v1/throttles")["brokers"]) == 2, "both brokers have the throttle")
     shown = command_line.ottla(rest_cluster.bootstrap, "topic", "describe", topic)
     before = api.delete("/v1/throttles", 200)
     eventually(
-        lambda: api.get("/v1/throttles") == {"brokers": [], "topics": [], "missing": []}, "nothing is limited"
+        lambda: api.get("/v1/throttles") == {"brokers": [], "topics": [], "missing": []},
+        "no throttle is left",
     )
 
     assert set(told) == {"brokers", "topics", "missing"}
@@ -247,7 +248,7 @@ def test_a_transaction_is_listed_described_and_aborted(api: Api, rest_cluster: C
     producers = api.get(f"/v1/producers/{topic}/1")["producers"]
     hanging = api.get(f"/v1/transactions/hanging?topic={topic}&longer_than_ms=0")["hanging"]
     aborted = api.post("/v1/transactions/abort", {"transactional_id": name})
-    eventually(lambda: api.get(path)["state"] != "Ongoing", "its coordinator has aborted it")
+    eventually(lambda: api.get(path)["state"] != "Ongoing", "the coordinator has aborted the transaction")
     again = api.post("/v1/transactions/abort", {"transactional_id": name}, 409)
 
     [row] = [one for one in listed if one["id"] == name]
@@ -257,7 +258,7 @@ def test_a_transaction_is_listed_described_and_aborted(api: Api, rest_cluster: C
     [partition] = described["partitions"]
     assert (partition["topic"], partition["partition"], partition["deleted"]) == (topic, 1, False)
     assert partition["open_from"] in [one["open_from"] for one in producers]
-    assert hanging == [], "its coordinator knows of it"
+    assert hanging == [], "the coordinator knows the transaction"
     assert aborted["aborted"] and "no open transaction" in again["message"]
     nowhere = {"topic": topic, "partition": 1, "start_offset": 0}
     assert (
@@ -298,7 +299,7 @@ def test_a_group_is_reset(
     assert now["offset"] == offset
 
 
-def test_a_reset_that_makes_no_sense_is_refused(api: Api, rest_cluster: Cluster, topic: str) -> None:
+def test_an_invalid_reset_is_rejected(api: Api, rest_cluster: Cluster, topic: str) -> None:
     group = group_at(rest_cluster, topic, 4)
     path = f"/v1/groups/{group}/reset"
 
@@ -321,7 +322,7 @@ def test_a_reset_that_makes_no_sense_is_refused(api: Api, rest_cluster: Cluster,
     assert all("after the log end" in one["warning"] for one in clamped["changes"])
 
 
-def test_a_group_with_members_is_not_reset_and_tells_its_rebalances(
+def test_a_group_with_members_is_not_reset_and_lists_its_rebalances(
     api: Api, rest_cluster: Cluster, topic: str
 ) -> None:
     group = name_of("busy")
@@ -334,7 +335,7 @@ def test_a_group_with_members_is_not_reset_and_tells_its_rebalances(
     timeline = api.get(f"/v1/groups/{group}/timeline")
     refused = api.post(f"/v1/groups/{group}/reset", {"to": "earliest"}, 409)
     consumer.close()
-    eventually(lambda: api.ask("DELETE", f"/v1/groups/{group}").status == 204, "it has no members")
+    eventually(lambda: api.ask("DELETE", f"/v1/groups/{group}").status == 204, "the group has no members")
 
     assert timeline["group_id"] == group
     assert timeline["rebalances"][-1]["events"], timeline

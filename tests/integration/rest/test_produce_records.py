@@ -27,10 +27,13 @@ def create(cluster: Cluster, *, partitions: int = 1, replicas: int = 3, **config
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **QUIET})
     admin.create_topics([NewTopic(name, partitions, replicas, config=config)])[name].result(TIMEOUT_S)
     for number in range(partitions):
-        eventually(lambda number=number: cluster.leader_of(name, number) >= 0, "it has a leader")
+        eventually(lambda number=number: cluster.leader_of(name, number) >= 0, "each partition has a leader")
     for url in cluster.rest_urls:
         path = f"/v3/clusters/{cluster.cluster_id}/topics/{name}"
-        eventually(lambda url=url, path=path: Api(url, "").ask("GET", path).status == 200, "it is known")
+        eventually(
+            lambda url=url, path=path: Api(url, "").ask("GET", path).status == 200,
+            "each node knows the topic",
+        )
     return name
 
 
@@ -87,7 +90,7 @@ def test_a_record_is_stored_and_reported(rest_cluster: Cluster, apis: list[Api])
     assert record.timestamp()[1] == 1612552482123
 
 
-def test_nothing_at_all_is_a_record_too(rest_cluster: Cluster, api: Api) -> None:
+def test_an_empty_document_is_a_record(rest_cluster: Cluster, api: Api) -> None:
     topic = create(rest_cluster)
 
     [report] = reports(api, topic, {})
@@ -153,7 +156,7 @@ def test_records_without_a_key_go_to_all_partitions_in_time(rest_cluster: Cluste
 
 
 @pytest.mark.parametrize("path", ["records", "records:batch"])
-def test_what_cannot_be_stored_anywhere_is_no_stream(api: Api, path: str) -> None:
+def test_requests_without_a_valid_destination_have_an_error_status(api: Api, path: str) -> None:
     entry = {"entries": [{"id": "1"}]}
 
     assert api.post(f"{api.v3}/topics/missing/{path}", entry, 404)["error_code"] == 40403
@@ -164,7 +167,7 @@ def test_what_cannot_be_stored_anywhere_is_no_stream(api: Api, path: str) -> Non
     assert page.status == 415
 
 
-def test_a_topic_that_was_deleted_is_told_soon(rest_cluster: Cluster, api: Api) -> None:
+def test_a_deleted_topic_is_reported_soon(rest_cluster: Cluster, api: Api) -> None:
     topic = create(rest_cluster)
     reports(api, topic, {})
     admin = AdminClient({"bootstrap.servers": rest_cluster.bootstrap, **QUIET})
@@ -179,7 +182,7 @@ def test_a_topic_that_was_deleted_is_told_soon(rest_cluster: Cluster, api: Api) 
 # ---- batches -------------------------------------------------------------------------------------
 
 
-def test_a_batch_tells_of_each_entry(rest_cluster: Cluster, api: Api) -> None:
+def test_a_batch_reports_each_entry(rest_cluster: Cluster, api: Api) -> None:
     topic = create(rest_cluster)
     entries = [
         {"id": "a", "value": text("1")},
@@ -226,15 +229,13 @@ def test_a_batch_tells_of_each_entry(rest_cluster: Cluster, api: Api) -> None:
         (b'{"entries":[%s]}' % b",".join(b'{"id":"%d"}' % number for number in range(10_001)), 422, 422),
     ],
 )
-def test_what_is_no_batch_is_refused(api: Api, content: bytes, status: int, code: int) -> None:
+def test_a_malformed_batch_is_rejected(api: Api, content: bytes, status: int, code: int) -> None:
     reply = api.ask("POST", f"{api.v3}/topics/any/records:batch", content=content)
 
     assert (reply.status, reply.json["error_code"]) == (status, code)
 
 
-def test_one_record_that_the_topic_refuses_does_not_keep_its_batch_out(
-    rest_cluster: Cluster, api: Api
-) -> None:
+def test_a_rejected_record_does_not_fail_its_batch(rest_cluster: Cluster, api: Api) -> None:
     topic = create(rest_cluster, cleanup_policy="compact")
     entries: list[dict[str, Any]] = [{"id": f"{number}", "key": text(f"{number}")} for number in range(9)]
     del entries[4]["key"]  # a compacted topic rejects records without a key
@@ -269,7 +270,7 @@ def send(connection: socket.socket, content: bytes) -> None:
     connection.sendall(b"%x\r\n%b\r\n" % (len(content), content))
 
 
-def test_a_stream_answers_while_it_goes_on(rest_cluster: Cluster, api: Api) -> None:
+def test_a_stream_is_answered_while_it_is_sent(rest_cluster: Cluster, api: Api) -> None:
     topic = create(rest_cluster)
 
     with stream(api, topic) as (connection, response):
@@ -288,7 +289,7 @@ def test_a_stream_answers_while_it_goes_on(rest_cluster: Cluster, api: Api) -> N
     assert rest == b""
 
 
-def test_a_document_that_never_ends_is_cut(rest_cluster: Cluster, api: Api) -> None:
+def test_an_endless_document_is_cut_off(rest_cluster: Cluster, api: Api) -> None:
     topic = create(rest_cluster)
     piece = b"x" * 1_000_000
 
@@ -320,7 +321,7 @@ def test_a_sender_that_reads_no_reports_is_not_read_for_ever(rest_cluster: Clust
     assert reports(api, topic, {})[0]["error_code"] == 200
 
 
-def test_a_sender_that_goes_in_the_midst_leaves_what_it_sent(rest_cluster: Cluster, api: Api) -> None:
+def test_records_of_a_client_that_disconnects_are_stored(rest_cluster: Cluster, api: Api) -> None:
     topic = create(rest_cluster)
 
     with stream(api, topic) as (connection, response):
@@ -333,7 +334,7 @@ def test_a_sender_that_goes_in_the_midst_leaves_what_it_sent(rest_cluster: Clust
     assert reports(api, topic, {})[0]["offset"] == 1
 
 
-def test_a_body_of_spaces_is_told_to_be_empty(rest_cluster: Cluster, api: Api) -> None:
+def test_a_body_of_spaces_is_reported_as_empty(rest_cluster: Cluster, api: Api) -> None:
     reply = api.ask("POST", f"{api.v3}/topics/{create(rest_cluster)}/records", content=b" \n")
 
     assert reply.status == 200

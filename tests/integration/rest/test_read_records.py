@@ -50,7 +50,7 @@ def values(found: Any) -> list[Any]:
     return [one["value"]["data"] for one in found["data"]]
 
 
-def test_a_page_ends_before_the_one_that_a_search_back_read_last(api: Api, letters: str) -> None:
+def test_a_page_ends_before_a_given_offset(api: Api, letters: str) -> None:
     last = page(api, letters, "offset=-3")
     before = page(api, letters, f"offset=0:2&before={last['begin']}")
     first = page(api, letters, f"offset=0:0&before={before['begin']}&count=1")
@@ -82,7 +82,7 @@ def test_a_page_ends_before_the_one_that_a_search_back_read_last(api: Api, lette
         ("max_bytes=2", "ab"),
     ],
 )
-def test_a_page_begins_and_ends_where_it_is_told(
+def test_a_page_begins_and_ends_as_requested(
     apis: list[Api], letters: str, query: str, expected: str
 ) -> None:
     for number, api in enumerate(apis):
@@ -128,7 +128,7 @@ def test_a_record_is_shown_whole(rest_cluster: Cluster, api: Api) -> None:
     assert page(api, topic, "format=BINARY&count=1")["data"][0]["value"]["data"] == "eyJhIjogMWUyfQ=="
 
 
-def test_what_was_read_can_be_sent_again(rest_cluster: Cluster, api: Api) -> None:
+def test_records_that_were_read_can_be_produced_again(rest_cluster: Cluster, api: Api) -> None:
     source, target = create(rest_cluster), create(rest_cluster)
     produce(rest_cluster, source, b'{"a":[1]}', b"text", b"\xff\0", None)
 
@@ -188,7 +188,7 @@ def test_a_filter_finds_fields_of_json(rest_cluster: Cluster, api: Api) -> None:
     assert found["cursor"] == "0:8"
 
 
-def test_committed_records_alone_are_read_where_that_is_asked_for(rest_cluster: Cluster, api: Api) -> None:
+def test_only_committed_records_are_read_on_request(rest_cluster: Cluster, api: Api) -> None:
     topic = create(rest_cluster)
     settings = {"bootstrap.servers": rest_cluster.bootstrap, "transactional.id": name_of("txn"), **QUIET}
     producer = Producer(settings)
@@ -236,11 +236,11 @@ def test_committed_records_alone_are_read_where_that_is_asked_for(rest_cluster: 
         "count=1&count=2",
     ],
 )
-def test_what_cannot_be_read_is_refused(api: Api, letters: str, query: str) -> None:
+def test_invalid_requests_are_rejected(api: Api, letters: str, query: str) -> None:
     assert api.get(f"{api.v3}/topics/{letters}/records?{query}", 400)["error_code"] == 400
 
 
-def test_what_is_not_there_is_not_found(api: Api, letters: str) -> None:
+def test_missing_topics_and_partitions_are_not_found(api: Api, letters: str) -> None:
     assert api.get(f"{api.v3}/topics/{name_of('none')}/records", 404)["error_code"] == 40403
     api.get(f"{api.v3}/topics/{letters}/partitions/1/records", 404)
     api.get(f"{api.v3}/topics/{letters}/partitions/x/records", 404)
@@ -296,7 +296,9 @@ def next_record(events: Tail) -> Event:
     return one
 
 
-def test_a_tail_shows_what_comes_and_resumes_where_it_was_cut(rest_cluster: Cluster, apis: list[Api]) -> None:
+def test_a_tail_shows_new_records_and_resumes_where_it_was_disconnected(
+    rest_cluster: Cluster, apis: list[Api]
+) -> None:
     topic = create(rest_cluster)
     produce(rest_cluster, topic, "before")
 
@@ -328,7 +330,7 @@ def test_a_tail_of_many_partitions_can_be_filtered(rest_cluster: Cluster, api: A
     assert {one.data["value"]["data"] for one in found} == {"wanted"}
 
 
-def test_a_tail_of_a_topic_takes_in_partitions_that_it_gets_later(
+def test_a_tail_of_a_topic_includes_partitions_that_are_added_later(
     rest_cluster: Cluster, apis: list[Api], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read_records, "NEW_PARTITIONS_S", 0.0)
@@ -353,7 +355,9 @@ def test_a_tail_of_a_topic_takes_in_partitions_that_it_gets_later(
     assert begin.id == "0:0,1:0"
 
 
-def test_a_tail_says_what_was_deleted_before_it_was_read(rest_cluster: Cluster, api: Api) -> None:
+def test_a_tail_reports_records_that_were_deleted_before_it_read_them(
+    rest_cluster: Cluster, api: Api
+) -> None:
     topic = create(rest_cluster)
     produce(rest_cluster, topic, *LETTERS)
     admin = AdminClient({"bootstrap.servers": rest_cluster.bootstrap, **QUIET})
@@ -372,9 +376,7 @@ def test_a_tail_says_what_was_deleted_before_it_was_read(rest_cluster: Cluster, 
     assert record.data["offset"] == 8
 
 
-def test_a_tail_that_has_nothing_to_say_says_so(
-    api: Api, letters: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_idle_tail_sends_heartbeats(api: Api, letters: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_records, "HEARTBEAT_S", 0.1)
 
     with tail(api, letters, "offset=earliest&filter=nothing") as events:
@@ -383,9 +385,7 @@ def test_a_tail_that_has_nothing_to_say_says_so(
         assert events.next() == Event("heartbeat", "0:10", None)
 
 
-def test_an_address_has_so_many_tails_and_no_more(
-    api: Api, letters: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tails_of_an_address_are_limited(api: Api, letters: str, monkeypatch: pytest.MonkeyPatch) -> None:
     most = parse_config({}).ottla_rest_tails_max_per_address
     monkeypatch.setattr(read_records, "HEARTBEAT_S", 0.1)
 
@@ -416,17 +416,17 @@ def test_a_page_and_a_tail_end_with_their_clients(
 
     monkeypatch.setattr(read_records, "read_page", page_without_end)
     monkeypatch.setattr(read_records, "HEARTBEAT_S", 3600.0)
-    eventually(lambda: running("tails") == running("reads") == 0, "those of other tests have ended")
+    eventually(lambda: running("tails") == running("reads") == 0, "reads of other tests have ended")
     parts = urlsplit(api.url)
     page = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=TIMEOUT_S)
     page.request("GET", f"{api.v3}/topics/{letters}/records?timeout_ms=30000")
     with status_of_tail(api, letters) as status:
         assert status == 200
-        eventually(lambda: running("tails") == running("reads") == 1, "both are at work")
+        eventually(lambda: running("tails") == running("reads") == 1, "a tail and a page are being read")
     page.close()
 
     eventually(lambda: running("tails") == running("reads") == 0, "both have ended")
-    assert left_s[0] > 0.1, "before its deadline"
+    assert left_s[0] > 0.1, "the page ended before its deadline"
 
 
 SSE = {"Accept": "text/event-stream"}
@@ -455,7 +455,7 @@ def test_a_tail_ends_with_a_reason(rest_cluster: Cluster, api: Api) -> None:
     assert end.data["error_code"] == 40403
 
 
-def test_a_tail_of_what_is_not_there_is_refused(api: Api) -> None:
+def test_a_tail_of_a_missing_topic_is_rejected(api: Api) -> None:
     assert api.ask("GET", f"{api.v3}/topics/{name_of('none')}/records", headers=SSE).status == 404
     bad = {**SSE, "Last-Event-ID": "0:1,0:2"}
     assert api.ask("GET", f"{api.v3}/topics/any/records", headers=bad).status == 400

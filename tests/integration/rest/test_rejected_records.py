@@ -31,7 +31,9 @@ def member(bootstrap: str, group: str, topic: str) -> Iterator[ShareConsumer]:
 
 
 @pytest.mark.parametrize("copies", [True, False])
-def test_a_rejected_record_is_a_letter_and_comes_back(rest_cluster: Cluster, api: Api, copies: bool) -> None:
+def test_a_rejected_record_becomes_a_letter_and_is_delivered_again(
+    rest_cluster: Cluster, api: Api, copies: bool
+) -> None:
     topic, letters, group = name_of("orders"), name_of("dlq.orders"), name_of("workers")
     admin = AdminClient({"bootstrap.servers": rest_cluster.bootstrap, "log_level": 0})
     enabled = {"errors.deadletterqueue.group.enable": "true"}
@@ -51,15 +53,15 @@ def test_a_rejected_record_is_a_letter_and_comes_back(rest_cluster: Cluster, api
     path = f"/v1/groups/{group}/dead-letters"
 
     with member(rest_cluster.bootstrap, group, topic) as consumer:
-        [first] = eventually(lambda: poll(consumer), "the record comes")
+        [first] = eventually(lambda: poll(consumer), "the record is received")
         consumer.acknowledge(first, AcknowledgeType.REJECT)
         consumer.commit_sync(TIMEOUT_S)
-        told = eventually(lambda: (one := api.get(path))["letters"] and one, "the letter is there")
+        told = eventually(lambda: (one := api.get(path))["letters"] and one, "the letter is written")
         [letter] = told["letters"]
         whole = api.get(f"{path}/{letter['partition_id']}/{letter['offset']}")
         place = {"partition": letter["partition_id"], "offset": letter["offset"]}
         again = api.post(f"{path}/deliver", {"topic": topic, "letters": [place]})
-        [second] = eventually(lambda: poll(consumer), "the record comes again")
+        [second] = eventually(lambda: poll(consumer), "the record is received again")
         consumer.acknowledge(second, AcknowledgeType.ACCEPT)
         consumer.commit_sync(TIMEOUT_S)
 

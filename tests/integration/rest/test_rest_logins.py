@@ -105,7 +105,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 @pytest.fixture(autouse=True)
-def nobody_has_failed(place: Place) -> None:
+def no_failed_logins(place: Place) -> None:
     """Reset the failures: all tests come from one address."""
     place.node.broker.base.failed_logins._of.clear()
     server = place.node.broker.rest._server
@@ -129,7 +129,7 @@ def nobody_has_failed(place: Place) -> None:
         "/v1/doctor",
     ],
 )
-def test_without_a_login_nothing_is_told(place: Place, path: str) -> None:
+def test_without_a_login_nothing_is_returned(place: Place, path: str) -> None:
     reply = place.api(None).ask("GET", path)
 
     assert reply.status == 401 and reply.json["error_code"] == 40101
@@ -158,13 +158,13 @@ def test_probes_and_the_files_of_the_console_need_no_login(place: Place, path: s
         "ann-secret",
     ],
 )
-def test_what_proves_nothing_is_refused(place: Place, header: str) -> None:
+def test_invalid_credentials_are_rejected(place: Place, header: str) -> None:
     api = Api(place.url, "any", tls=place.certificates.context(), headers={"Authorization": header})
 
     assert api.ask("GET", "/v3/clusters").status == 401
 
 
-def test_a_browsers_script_is_not_made_to_ask_for_a_password(place: Place) -> None:
+def test_a_script_in_a_browser_causes_no_password_dialog(place: Place) -> None:
     reply = place.api(None).ask("GET", "/v3/clusters", headers={"Sec-Fetch-Mode": "cors"})
 
     assert reply.status == 401 and reply.headers["WWW-Authenticate"].startswith("Session ")
@@ -209,7 +209,7 @@ def test_each_caller_sees_and_does_what_its_acls_allow(place: Place) -> None:
     assert place.api("ann").ask("GET", f"{place.v3}/topics/of-bob/records").status in (403, 404)
 
 
-def test_rights_that_are_taken_away_are_gone_for_connections_that_are_kept(place: Place) -> None:
+def test_revoked_rights_end_on_open_connections(place: Place) -> None:
     place.create("lent")
     place.grant("ann", AclOperation.DESCRIBE, "lent")
     before = place.api("ann").ask("GET", f"{place.v3}/topics/lent").status
@@ -243,14 +243,14 @@ def test_rights_that_are_taken_away_are_gone_for_connections_that_are_kept(place
         "/debug/state",
     ],
 )
-def test_what_the_process_knows_is_told_to_who_may_describe_the_cluster(place: Place, path: str) -> None:
+def test_the_state_of_the_process_needs_the_right_to_describe_the_cluster(place: Place, path: str) -> None:
     refused = place.api("ann").ask("GET", path)
 
     assert refused.status == 403 and "DESCRIBE" in refused.json["message"]
     assert place.api("admin").ask("GET", path).status == 200
 
 
-def test_consumers_of_v2_have_the_rights_of_their_caller_and_are_asked_by_nobody_else(place: Place) -> None:
+def test_consumers_of_v2_have_the_rights_of_their_caller_and_serve_no_other_caller(place: Place) -> None:
     place.create("v2-secret")
     headers = {"Content-Type": "application/vnd.kafka.v2+json"}
     body = b'{"name": "one", "format": "json", "auto.offset.reset": "earliest"}'
@@ -284,14 +284,14 @@ def test_metrics_have_principals_of_their_own(place: Place) -> None:
     assert prometheus.ask("GET", "/v1/node").status == 403
 
 
-def test_changes_of_the_cluster_are_judged_by_acls(place: Place) -> None:
+def test_changes_of_the_cluster_are_authorized_by_acls(place: Place) -> None:
     path, body = f"{place.v3}/broker-configs:alter", {"data": [{"name": "log.cleaner.threads", "value": "2"}]}
 
     assert place.api("ann").ask("POST", path, body).status == 403
     assert place.api("admin").ask("POST", path, body).status == 204
 
 
-def test_no_client_of_kafka_acts_for_somebody(place: Place) -> None:
+def test_no_kafka_client_acts_for_another_principal(place: Place) -> None:
     """The error says only that the client has not proven to be a node."""
     host, _, port = place.node.bootstrap.partition(":")
     with socket.create_connection((host, int(port)), timeout=PATIENT_S) as stranger:
@@ -328,7 +328,7 @@ def _exactly(sock: socket.socket, count: int) -> bytes:
 # ---- passwords that change ---------------------------------------------------------------------------------
 
 
-def test_a_password_that_was_changed_or_taken_away_is_refused_at_once(place: Place) -> None:
+def test_a_changed_or_deleted_password_is_rejected_at_once(place: Place) -> None:
     def alter(*changes: Any) -> None:
         for one in place.admin.alter_user_scram_credentials(list(changes)).values():
             one.result(PATIENT_S)
@@ -359,7 +359,7 @@ def test_a_right_password_costs_its_hashes_once(place: Place) -> None:
 # ---- attackers ---------------------------------------------------------------------------------------------
 
 
-def test_thousands_of_wrong_passwords_are_slowed_down_and_others_do_not_notice(
+def test_thousands_of_wrong_passwords_are_slowed_down_without_an_effect_on_others(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failed_logins, "MAX_DELAY_S", 0.5)
@@ -394,7 +394,7 @@ def test_thousands_of_wrong_passwords_are_slowed_down_and_others_do_not_notice(
     assert len(place.node.broker.base.failed_logins) == 1
 
 
-def test_one_user_is_locked_for_one_address_and_told_for_how_long(place: Place) -> None:
+def test_one_user_is_locked_for_one_address_with_the_remaining_time(place: Place) -> None:
     tried = [place.api("ann", "wrong").ask("GET", "/v3/clusters") for _ in range(8)]
 
     locked = place.api("ann").ask("GET", "/v3/clusters")
@@ -405,7 +405,7 @@ def test_one_user_is_locked_for_one_address_and_told_for_how_long(place: Place) 
     assert place.api("bob").ask("GET", "/v3/clusters").status == 200
 
 
-def test_guesses_that_come_at_once_have_no_more_tries_than_one_by_one(place: Place) -> None:
+def test_simultaneous_guesses_have_no_more_attempts_than_sequential_ones(place: Place) -> None:
     with ThreadPoolExecutor(24) as threads:
         tried = list(
             threads.map(
@@ -441,7 +441,7 @@ def test_a_client_that_is_connected_is_not_locked_out_by_others_at_its_address(p
     connection.close()
 
 
-def test_giant_headers_are_refused(place: Place) -> None:
+def test_giant_headers_are_rejected(place: Place) -> None:
     api = place.api(None)
 
     replies: list[Reply] = [
@@ -452,7 +452,7 @@ def test_giant_headers_are_refused(place: Place) -> None:
     assert {one.status for one in replies} <= {400, 401, 431}
 
 
-def test_two_authorizations_are_one_too_many(place: Place) -> None:
+def test_two_authorization_headers_are_rejected(place: Place) -> None:
     connection = place.api(None).connection("127.0.0.1", place.node.broker.rest.addresses[0].port)
     connection.putrequest("GET", "/v3/clusters")
     connection.putheader("Authorization", basic("ann", "ann-secret")["Authorization"])
@@ -466,7 +466,7 @@ def test_two_authorizations_are_one_too_many(place: Place) -> None:
     assert answer.status == 400
 
 
-def test_no_password_is_logged_or_told(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_password_is_logged_or_returned(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     place.api("ann").ask("GET", "/v3/clusters")
     place.api("ann", "wr0ng-secret").ask("GET", "/v3/clusters")
@@ -481,7 +481,7 @@ def test_no_password_is_logged_or_told(place: Place, caplog: pytest.LogCaptureFi
 # ---- without an authorizer ---------------------------------------------------------------------------------
 
 
-def test_guesses_from_very_many_addresses_are_bounded_and_lock_nobody_out(
+def test_guesses_from_very_many_addresses_are_bounded_and_lock_no_user_out(
     embedded: Callable[..., EmbeddedBroker], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A trusted proxy forwards for these addresses."""
@@ -511,7 +511,7 @@ def test_guesses_from_very_many_addresses_are_bounded_and_lock_nobody_out(
     assert "Passwords for user ann are guessed from many addresses" in caplog.text
 
 
-def test_metrics_may_be_open_to_everybody(embedded: Callable[..., EmbeddedBroker]) -> None:
+def test_metrics_may_be_open_to_all_clients(embedded: Callable[..., EmbeddedBroker]) -> None:
     node = embedded(
         ottla_rest_listeners="http://127.0.0.1:0",
         ottla_rest_authentication="basic",
@@ -522,7 +522,7 @@ def test_metrics_may_be_open_to_everybody(embedded: Callable[..., EmbeddedBroker
     assert api.ask("GET", "/metrics").status == 200 and api.ask("GET", "/v1/node").status == 401
 
 
-def test_each_login_that_fails_is_told_without_its_password(
+def test_each_failed_login_is_logged_without_its_password(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[tuple[str, ...]] = []

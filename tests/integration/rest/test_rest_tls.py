@@ -111,7 +111,7 @@ def test_many_requests_and_a_long_answer_go_over_one_connection(
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-def test_plain_http_is_told_to_use_https_and_gets_nothing_else(node: EmbeddedBroker, method: str) -> None:
+def test_plain_http_gets_a_pointer_to_https_and_nothing_else(node: EmbeddedBroker, method: str) -> None:
     address = node.broker.rest.addresses[0]
     client = http.client.HTTPConnection(address.host, address.port, timeout=60)
 
@@ -128,7 +128,7 @@ def test_plain_http_is_told_to_use_https_and_gets_nothing_else(node: EmbeddedBro
 
 
 @pytest.mark.parametrize("sent", [b"GE", b"\x00\x00\x00\x20", b"QUIT / HTTP/1.1\r\n\r\n"])
-def test_what_is_neither_tls_nor_http_gets_nothing(node: EmbeddedBroker, sent: bytes) -> None:
+def test_bytes_that_are_neither_tls_nor_http_get_no_answer(node: EmbeddedBroker, sent: bytes) -> None:
     with socket.create_connection(node.broker.rest.addresses[0][:2], timeout=60) as connection:
         connection.sendall(sent)
         connection.shutdown(socket.SHUT_WR)
@@ -137,7 +137,7 @@ def test_what_is_neither_tls_nor_http_gets_nothing(node: EmbeddedBroker, sent: b
     assert not received.startswith(b"HTTP")
 
 
-def test_a_new_certificate_is_shown_to_those_who_come_after_it(
+def test_a_new_certificate_is_sent_on_new_connections(
     node: EmbeddedBroker, certificates: Certificates
 ) -> None:
     api, address = api_of(node, certificates), node.broker.rest.addresses[0]
@@ -146,7 +146,7 @@ def test_a_new_certificate_is_shown_to_those_who_come_after_it(
     connection.getresponse().read()
 
     certificates.issue("node")
-    eventually(lambda: shown(node, certificates) != before, "the new certificate is shown")
+    eventually(lambda: shown(node, certificates) != before, "the new certificate is sent")
     connection.request("GET", "/healthz")
     still_open = connection.getresponse()
 
@@ -154,9 +154,7 @@ def test_a_new_certificate_is_shown_to_those_who_come_after_it(
     connection.close()
 
 
-def test_who_never_ends_a_handshake_keeps_nobody_out(
-    node: EmbeddedBroker, certificates: Certificates
-) -> None:
+def test_endless_handshakes_keep_no_client_out(node: EmbeddedBroker, certificates: Certificates) -> None:
     address = node.broker.rest.addresses[0]
     slow = [socket.create_connection(address[:2]) for _ in range(3 * MAX_HANDSHAKES)]
     for one in slow[-MAX_HANDSHAKES:]:
@@ -171,7 +169,9 @@ def test_who_never_ends_a_handshake_keeps_nobody_out(
         one.close()
 
 
-def test_handshakes_are_computed_beside_the_loop(node: EmbeddedBroker, certificates: Certificates) -> None:
+def test_handshakes_are_computed_outside_the_event_loop(
+    node: EmbeddedBroker, certificates: Certificates
+) -> None:
     names: list[str] = []
     context = node.broker.base.listener_tls.accepting(REST)
     context.sni_callback = lambda *_: names.append(threading.current_thread().name)
@@ -183,7 +183,7 @@ def test_handshakes_are_computed_beside_the_loop(node: EmbeddedBroker, certifica
     assert [name.rpartition("_")[0] for name in names] == ["rest-handshake"]
 
 
-def test_handshakes_that_fail_or_are_left_count_until_the_address_is_refused(
+def test_failed_and_abandoned_handshakes_count_until_the_address_is_refused(
     node: EmbeddedBroker, certificates: Certificates
 ) -> None:
     address, failures = node.broker.rest.addresses[0][:2], node.broker.base.failed_logins
@@ -195,7 +195,7 @@ def test_handshakes_that_fail_or_are_left_count_until_the_address_is_refused(
         pytest.raises(ssl.SSLCertVerificationError),
     ):
         ssl.create_default_context().wrap_socket(plain, server_hostname="127.0.0.1")
-    eventually(lambda: counts.failed == before + 1, "a handshake that the client refuses is a failed login")
+    eventually(lambda: counts.failed == before + 1, "a handshake that the client rejects is a failed login")
     left = 0
 
     def is_refused() -> bool:
@@ -228,7 +228,7 @@ def client_hello(certificates: Certificates) -> bytes:
     return outgoing.read()
 
 
-def test_a_client_without_a_certificate_is_refused_where_one_is_required(
+def test_a_client_without_a_certificate_is_rejected_if_one_is_required(
     embedded: Callable[..., EmbeddedBroker], certificates: Certificates
 ) -> None:
     strict = embedded(
@@ -250,7 +250,7 @@ def test_a_keystore_that_cannot_be_read_stops_the_start(embedded: Callable[..., 
         embedded(ottla_rest_listeners="https://127.0.0.1:0", ottla_rest_ssl_keystore_location="/nowhere.pem")
 
 
-def test_the_api_asks_brokers_by_tls_where_that_is_how_nodes_reach_each_other(
+def test_the_api_uses_tls_to_brokers_if_nodes_do_among_each_other(
     embedded: Callable[..., EmbeddedBroker], certificates: Certificates
 ) -> None:
     node = embedded(

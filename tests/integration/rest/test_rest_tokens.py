@@ -1,6 +1,4 @@
-"""Access tokens at the REST API and the console: their principals, their expiry, and tokens that are
-rejected.
-"""
+"""Access tokens at the REST API and the console: their principals, their expiry, and rejected tokens."""
 
 import base64
 import time
@@ -62,14 +60,14 @@ def test_a_token_names_its_caller_who_has_the_rights_of_that_name(node: Embedded
     [{"aud": "others"}, {"iss": "https://other.example"}, {"exp": 1_000_000_000}, {"sub": ""}],
     ids=["audience", "issuer", "expired", "nobody"],
 )
-def test_tokens_for_others_are_refused(node: EmbeddedBroker, more: dict[str, Any]) -> None:
+def test_tokens_for_others_are_rejected(node: EmbeddedBroker, more: dict[str, Any]) -> None:
     reply = ask(node, bearer(**more))
 
     assert reply.status == 401
     assert reply.headers["WWW-Authenticate"].startswith('Bearer realm="Ottla", Basic ')
 
 
-def test_a_token_by_nobodys_key_or_without_a_signature_is_refused(node: EmbeddedBroker) -> None:
+def test_a_token_with_an_unknown_key_or_without_a_signature_is_rejected(node: EmbeddedBroker) -> None:
     now_s = int(time.time())
     forged = token(claims(now_s, sub="root"), key="other", algorithm="RS256")
     parts = bearer()["Authorization"].partition(" ")[2].split(".")
@@ -92,7 +90,7 @@ def test_a_session_that_a_token_began_ends_with_it(node: EmbeddedBroker) -> None
     assert api.ask("POST", "/console/login", {"token": shown}).status == 401
 
 
-def test_a_live_tail_ends_with_the_token_that_asked_for_it(node: EmbeddedBroker) -> None:
+def test_a_live_tail_ends_with_its_token(node: EmbeddedBroker) -> None:
     api, shown = Api(node.broker.rest.addresses[0].url, "any"), bearer(life_s=5)
     cluster_id = ask(node, shown, "/v3/clusters").json["data"][0]["cluster_id"]
     topics = f"/v3/clusters/{cluster_id}/topics"

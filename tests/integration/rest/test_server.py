@@ -61,7 +61,7 @@ def view_of(config: BrokerConfig) -> NodeView:
     )
 
 
-def test_every_node_tells_of_the_cluster(apis: list[Api]) -> None:
+def test_every_node_describes_the_cluster(apis: list[Api]) -> None:
     for api in apis:
         [cluster] = api.get("/v3/clusters")["data"]
 
@@ -75,7 +75,7 @@ def test_every_node_tells_of_the_cluster(apis: list[Api]) -> None:
         assert cluster["controller"]["related"].rpartition("/")[2] in {"0", "1", "2"}
 
 
-def test_what_is_not_there_is_told_as_json(api: Api) -> None:
+def test_a_missing_path_is_an_error_in_json(api: Api) -> None:
     nothing = api.get("/v3/nothing", 404)
     no_cluster = api.get("/v3/clusters/other", 404)
     no_method = api.ask("DELETE", "/v3/clusters")
@@ -123,7 +123,7 @@ def test_the_document_has_each_route(api: Api) -> None:
         ({"Sec-Fetch-Site": "same-origin"}, 200),
     ],
 )
-def test_pages_of_other_sites_are_refused(api: Api, headers: dict[str, str], status: int) -> None:
+def test_pages_of_other_sites_are_rejected(api: Api, headers: dict[str, str], status: int) -> None:
     reply = api.ask("GET", "/v3/clusters", headers=headers)
 
     assert reply.status == status
@@ -131,7 +131,7 @@ def test_pages_of_other_sites_are_refused(api: Api, headers: dict[str, str], sta
     assert reply.headers["X-Content-Type-Options"] == "nosniff"
 
 
-def test_a_page_of_this_node_may_ask(api: Api) -> None:
+def test_a_page_of_this_node_may_send_requests(api: Api) -> None:
     assert api.ask("GET", "/v3/clusters", headers={"Origin": api.url}).status == 200
 
 
@@ -146,7 +146,7 @@ def test_a_node_whose_named_port_is_taken_does_not_start(tmp_path: Path) -> None
             start_ottla(tmp_path, named)
 
 
-def test_a_default_port_that_is_taken_is_gone_without(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_node_starts_without_a_taken_default_port(caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         named = parse_config({REST_LISTENERS: f"http://127.0.0.1:{taken.getsockname()[1]}"})
         config = replace(
@@ -159,7 +159,7 @@ def test_a_default_port_that_is_taken_is_gone_without(caplog: pytest.LogCaptureF
     assert server.addresses == [] and "this node runs without a REST API" in caplog.text
 
 
-def test_a_server_that_fails_closes_its_ports_and_says_so(
+def test_a_failed_server_closes_its_ports_and_logs_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A probe then finds the port closed, and a supervisor restarts the node."""
@@ -185,7 +185,7 @@ def test_a_server_that_fails_closes_its_ports_and_says_so(
         socket.create_connection(address[:2], timeout=30).close()
 
 
-def test_the_ready_line_tells_where_it_is_and_links_where_it_is_advertised(tmp_path: Path) -> None:
+def test_the_ready_line_has_the_bound_address_and_links_have_the_advertised_one(tmp_path: Path) -> None:
     server = start_ottla(
         tmp_path,
         "ottla.rest.listeners=http://127.0.0.1:0",

@@ -54,7 +54,7 @@ def admin(cluster: Cluster) -> Api:
         return members.status == 200 and any(one["partitions"] for one in members.json["members"])
 
     for group, consumer in consumers:
-        eventually(lambda group=group, consumer=consumer: is_assigned(group, consumer), "it reads")
+        eventually(lambda group=group, consumer=consumer: is_assigned(group, consumer), "the group reads")
     return admin
 
 
@@ -71,7 +71,7 @@ def allow(admin: Api, kind: str, name: str, operation: str) -> None:
     admin.post(f"{admin.v3}/acls", acl, 201)
 
 
-def test_lists_have_what_the_caller_may_see(cluster: Cluster, admin: Api) -> None:
+def test_lists_have_only_what_the_caller_may_see(cluster: Cluster, admin: Api) -> None:
     ann = api_of(cluster, "ann")
     assert ann.get(f"{ann.v3}/share-groups")["data"] == []
     assert ann.get("/v1/groups")["groups"] == []
@@ -86,7 +86,7 @@ def test_lists_have_what_the_caller_may_see(cluster: Cluster, admin: Api) -> Non
         return [one["share_group_id"] for one in ann.get(f"{ann.v3}/share-groups")["data"]]
 
     # Of a group that reads a topic hidden from the caller, only the name is shown.
-    eventually(lambda: groups() == ["seen"], "the ACLs have come")
+    eventually(lambda: groups() == ["seen"], "the node has the ACLs")
     listed = {one["group_id"]: one["members"] for one in ann.get("/v1/groups")["groups"]}
     assert listed == {"seen": 1, "prying": None}
     assert len(api_of(cluster, "admin").get(f"{admin.v3}/share-groups")["data"]) == 3
@@ -95,10 +95,10 @@ def test_lists_have_what_the_caller_may_see(cluster: Cluster, admin: Api) -> Non
     assert [one["topic"] for one in seen["lags"]] == ["orders"]
 
 
-def test_what_changes_a_share_group_asks_for_its_right(cluster: Cluster, admin: Api) -> None:
+def test_changes_of_a_share_group_need_the_right(cluster: Cluster, admin: Api) -> None:
     ann = api_of(cluster, "ann")
     allow(admin, "GROUP", "seen", "DESCRIBE")
-    eventually(lambda: ann.ask("GET", "/v1/groups/seen").status in (200, 403), "the ACL has come")
+    eventually(lambda: ann.ask("GET", "/v1/groups/seen").status in (200, 403), "the node has the ACL")
 
     answers = [
         ann.ask("DELETE", "/v1/groups/seen"),
@@ -111,7 +111,7 @@ def test_what_changes_a_share_group_asks_for_its_right(cluster: Cluster, admin: 
     assert [one.status for one in answers] == [403] * 5
 
 
-def test_a_letter_is_delivered_by_the_rights_of_its_caller(cluster: Cluster, admin: Api) -> None:
+def test_a_letter_is_delivered_with_the_rights_of_its_caller(cluster: Cluster, admin: Api) -> None:
     ann = api_of(cluster, "ann")
     told = {"topic": "orders", "partition": "0", "offset": "0", "group": "seen"}
     headers = [
@@ -134,7 +134,7 @@ def test_a_letter_is_delivered_by_the_rights_of_its_caller(cluster: Cluster, adm
         ("TOPIC", "letters", "READ"),
     ):
         allow(admin, kind, name, operation)
-    eventually(lambda: statuses() == (200, 403), "letters can be read, and not delivered")
+    eventually(lambda: statuses() == (200, 403), "letters can be read but not delivered")
     before = admin.get(f"{admin.v3}/topics/orders/records")["data"]
     allow(admin, "TOPIC", "orders", "WRITE")
     eventually(lambda: statuses() == (200, 200), "letters can be delivered")

@@ -79,7 +79,7 @@ def worker(rest_cluster: Cluster, api: Api, topic: str) -> Iterator[Worker]:
     group_id = name_of("workers/ü")
     begin_early(api, group_id)
     with working(rest_cluster.bootstrap, group_id, topic):
-        eventually(lambda: place_of(api, group_id)["lag"] == 0, "all is accepted")
+        eventually(lambda: place_of(api, group_id)["lag"] == 0, "all records are accepted")
         yield Worker(group_id, topic)
 
 
@@ -87,7 +87,7 @@ def path_of(api: Api, worker: Worker) -> str:
     return f"{api.v3}/share-groups/{quote(worker.group_id, safe='-')}"
 
 
-def test_a_share_group_is_told_with_its_links(apis: list[Api], worker: Worker) -> None:
+def test_a_share_group_is_returned_with_its_links(apis: list[Api], worker: Worker) -> None:
     for api in apis:
         here = path_of(api, worker)
         name = f"crn:///kafka={api.cluster_id}/share-group={here.rpartition('/')[2]}"
@@ -127,7 +127,7 @@ def test_a_share_group_is_told_with_its_links(apis: list[Api], worker: Worker) -
         assert worker.group_id not in [one["consumer_group_id"] for one in others]
 
 
-def test_its_consumers_and_their_assignments_are_told(api: Api, worker: Worker) -> None:
+def test_its_consumers_and_their_assignments_are_listed(api: Api, worker: Worker) -> None:
     here = path_of(api, worker)
 
     [member] = api.get(f"{here}/consumers")["data"]
@@ -169,7 +169,7 @@ def test_groups_of_other_types_are_no_share_groups(api: Api, topic: str) -> None
     assert api.get(f"/v1/groups/{group}")["type"] == "classic"
 
 
-def test_the_list_of_groups_tells_type_members_and_lag(api: Api, worker: Worker) -> None:
+def test_the_list_of_groups_has_type_members_and_lag(api: Api, worker: Worker) -> None:
     shares = api.get(f"/v1/groups?type=share&search={quote(worker.group_id)}")["groups"]
     classics = api.get("/v1/groups?type=classic")["groups"]
 
@@ -180,7 +180,7 @@ def test_the_list_of_groups_tells_type_members_and_lag(api: Api, worker: Worker)
     assert api.ask("GET", "/v1/groups?type=streams").status == 400
 
 
-def test_one_partition_is_told_with_all_members_that_read_it(
+def test_a_partition_is_returned_with_all_members_that_read_it(
     rest_cluster: Cluster, api: Api, worker: Worker
 ) -> None:
     path = f"/v1/groups/{quote(worker.group_id, safe='-')}"
@@ -203,7 +203,7 @@ def test_one_partition_is_told_with_all_members_that_read_it(
     assert (told["lags"][0]["lag"], told["lags"][0]["log_end_offset"]) == (0, RECORDS)
 
 
-def test_a_group_at_work_is_left_as_it_is(api: Api, worker: Worker) -> None:
+def test_an_active_group_is_not_changed(api: Api, worker: Worker) -> None:
     group = quote(worker.group_id, safe="-")
     answers = [
         api.ask("POST", f"/v1/groups/{group}/reset", {"to": "earliest"}),
@@ -216,15 +216,15 @@ def test_a_group_at_work_is_left_as_it_is(api: Api, worker: Worker) -> None:
     assert api.get(f"/v1/groups/{group}")["state"] == "Stable"
 
 
-def test_a_group_without_members_is_reset_forgets_a_topic_and_goes(
+def test_a_group_without_members_is_reset_forgets_a_topic_and_is_deleted(
     rest_cluster: Cluster, api: Api, topic: str
 ) -> None:
     group_id = name_of("done")
     begin_early(api, group_id)
 
     with working(rest_cluster.bootstrap, group_id, topic):
-        eventually(lambda: place_of(api, group_id)["lag"] == 0, "all is accepted")
-    eventually(lambda: api.get(f"/v1/groups/{group_id}")["state"] == "Empty", "the member has gone")
+        eventually(lambda: place_of(api, group_id)["lag"] == 0, "all records are accepted")
+    eventually(lambda: api.get(f"/v1/groups/{group_id}")["state"] == "Empty", "the member has left")
 
     told = api.post(
         f"/v1/groups/{group_id}/reset", {"to": "offset", "value": 3, "topics": [{"topic": topic}]}
@@ -234,7 +234,7 @@ def test_a_group_without_members_is_reset_forgets_a_topic_and_goes(
     assert (after["committed"], after["log_end_offset"], after["lag"]) == (3, RECORDS, RECORDS - 3)
     assert api.get(f"/v1/groups?search={group_id}")["groups"]
     api.delete(f"/v1/groups/{group_id}/topics/{topic}")
-    eventually(lambda: api.get(f"/v1/groups/{group_id}")["lags"] == [], "nothing is known of the topic")
+    eventually(lambda: api.get(f"/v1/groups/{group_id}")["lags"] == [], "the group has no state of the topic")
     api.delete(f"{api.v3}/share-groups/{group_id}")
     assert api.ask("GET", f"/v1/groups/{group_id}").status == 404
 
@@ -249,7 +249,7 @@ def test_a_consumer_group_forgets_a_topic(api: Api, topic: str) -> None:
     assert api.ask("GET", f"/v1/groups/{group}").status == 404 or not api.get(f"/v1/groups/{group}")["lags"]
 
 
-def test_the_settings_of_a_group_are_told_and_changed(api: Api) -> None:
+def test_the_settings_of_a_group_are_listed_and_changed(api: Api) -> None:
     group = name_of("set/ü")
     here = f"{api.v3}/groups/{quote(group, safe='-')}/configs"
 

@@ -49,9 +49,7 @@ def ask(node: EmbeddedBroker, client_host: str, method: str, path: str) -> tuple
 
 
 @pytest.mark.parametrize("route", MUTATING, ids=lambda route: route.operation_id)
-def test_a_stranger_is_refused_the_routes_for_administrators_alone(
-    node: EmbeddedBroker, route: Route
-) -> None:
+def test_a_stranger_is_denied_only_the_routes_for_administrators(node: EmbeddedBroker, route: Route) -> None:
     path = re.sub(r"{\w+}", "1", route.path)
 
     status, body = ask(node, STRANGER, route.method, path)
@@ -63,7 +61,7 @@ def test_a_stranger_is_refused_the_routes_for_administrators_alone(
 @pytest.mark.parametrize(
     "route", [one for one in MUTATING if one.is_for_administrators], ids=lambda one: one.operation_id
 )
-def test_a_client_on_the_machine_of_a_node_is_not_refused(node: EmbeddedBroker, route: Route) -> None:
+def test_a_client_on_the_machine_of_a_node_is_not_denied(node: EmbeddedBroker, route: Route) -> None:
     status, body = ask(node, "127.0.0.1", route.method, re.sub(r"{\w+}", "1", route.path))
 
     assert status != 403, body

@@ -48,7 +48,7 @@ def test_a_stream_outlives_the_leader_it_writes_to(mortal: Cluster) -> None:
 
     assert [one["error_code"] for one in reports] == [200] * RECORDS
     assert [one["offset"] for one in reports] == list(range(RECORDS))
-    eventually(lambda: mortal.leader_of(topic, 0) not in (-1, leader), "another leads")
+    eventually(lambda: mortal.leader_of(topic, 0) not in (-1, leader), "another broker leads")
     assert stored_values(mortal, topic, RECORDS) == [b"%d" % number for number in range(RECORDS)]
 
 
@@ -60,7 +60,7 @@ def test_partitions_that_are_led_are_written_and_read_while_another_is_not(morta
     living = next(number for number in mortal.node_ids if number != dead)
     api = Api(apis[living], mortal.cluster_id)
     mortal.kill(dead)
-    eventually(lambda: mortal.leader_of(topic, 0) < 0, "the partition is not led")
+    eventually(lambda: mortal.leader_of(topic, 0) < 0, "the partition has no leader")
 
     for number in range(1, 3):
         entry = {"partition_id": number, "value": {"type": "STRING", "data": "there"}}

@@ -11,10 +11,12 @@ from tests.integration.rest.conftest import Api, eventually, name_of
 pytestmark = pytest.mark.slow
 
 
-def test_partitions_tell_who_has_them_and_what_is_in_them(rest_cluster: Cluster, api: Api) -> None:
+def test_partitions_are_returned_with_replicas_offsets_and_sizes(rest_cluster: Cluster, api: Api) -> None:
     topic = name_of("partitions")
     producer = Producer({"bootstrap.servers": rest_cluster.bootstrap})
-    eventually(lambda: topic in producer.list_topics(topic).topics, "the topic is made by asking for it")
+    eventually(
+        lambda: topic in producer.list_topics(topic).topics, "the request for metadata creates the topic"
+    )
     for _ in range(5):
         producer.produce(topic, b"hello", partition=0)
     producer.flush()
@@ -33,7 +35,7 @@ def test_partitions_tell_who_has_them_and_what_is_in_them(rest_cluster: Cluster,
     assert first["size_bytes"] > 5 * len(b"hello")
 
 
-def test_a_topic_that_is_not_there_is_not_found(api: Api) -> None:
+def test_a_missing_topic_is_not_found(api: Api) -> None:
     assert api.get("/v1/topics/nothing/partitions", 404)["error_code"] == 40403
 
 

@@ -56,7 +56,7 @@ def move(cluster: Cluster, topic: str, replicas: list[int]) -> None:
 # ---- topics --------------------------------------------------------------------------------------
 
 
-def test_a_topic_is_made_found_on_every_node_and_deleted(apis: list[Api]) -> None:
+def test_a_topic_is_created_found_on_every_node_and_deleted(apis: list[Api]) -> None:
     first, second, third = apis
     name = name_of("topic")
 
@@ -91,7 +91,7 @@ def test_a_topic_is_made_found_on_every_node_and_deleted(apis: list[Api]) -> Non
     assert gone["message"].startswith("This server does not host this topic-partition.")
 
 
-def test_what_is_only_validated_is_not_made(api: Api) -> None:
+def test_a_topic_that_is_only_validated_is_not_created(api: Api) -> None:
     name = name_of("topic")
 
     could_be = api.post(f"{api.v3}/topics", {"topic_name": name, "validate_only": True}, 200)
@@ -100,7 +100,7 @@ def test_what_is_only_validated_is_not_made(api: Api) -> None:
     api.get(f"{api.v3}/topics/{name}", 404)
 
 
-def test_replicas_lie_where_they_were_assigned(api: Api) -> None:
+def test_replicas_are_on_the_assigned_brokers(api: Api) -> None:
     name = name_of("topic")
     body = {"topic_name": name, "replicas_assignments": {"0": [2, 0], "1": [1, 2]}}
 
@@ -139,7 +139,7 @@ def test_topics_are_listed_by_name_without_the_internal_ones(api: Api) -> None:
     assert not any(one["is_internal"] for one in listed["data"])
 
 
-def test_what_a_client_may_do_is_told_when_it_asks(api: Api, topic: str) -> None:
+def test_authorized_operations_are_returned_on_request(api: Api, topic: str) -> None:
     asked = api.get(f"{api.v3}/topics/{topic}?include_authorized_operations=true")
     listed = api.get(f"{api.v3}/topics?includeAuthorizedOperations=true")["data"]
 
@@ -182,7 +182,7 @@ REFUSED: list[tuple[Any, int, int]] = [
 
 
 @pytest.mark.parametrize(("body", "status", "code"), REFUSED)
-def test_a_topic_that_cannot_be_is_refused(api: Api, body: Any, status: int, code: int) -> None:
+def test_an_invalid_topic_is_rejected(api: Api, body: Any, status: int, code: int) -> None:
     error = api.post(f"{api.v3}/topics", body, status)
 
     assert error["error_code"] == code and error["message"]
@@ -222,14 +222,14 @@ def test_settings_of_a_topic_have_their_source_and_synonyms(api: Api, topic: str
     assert api.get(f"{api.v3}/topics/{topic}/configs/no.such", 404)["error_code"] == 404
 
 
-def test_settings_tell_their_words_when_asked(api: Api, topic: str) -> None:
+def test_settings_have_their_documentation_on_request(api: Api, topic: str) -> None:
     listed = api.get(f"{api.v3}/topics/{topic}/configs?include_documentation=true")["data"]
 
     assert {one["name"]: one["type"] for one in listed}["retention.ms"] == "LONG"
     assert all(one["documentation"] for one in listed)
 
 
-def test_a_setting_is_set_and_given_back(apis: list[Api]) -> None:
+def test_a_setting_is_set_and_reset(apis: list[Api]) -> None:
     first, second, _ = apis
     place = f"{first.v3}/topics/{make(first)}/configs/retention.ms"
 
@@ -281,7 +281,7 @@ def test_settings_of_several_topics_are_altered_at_once(api: Api) -> None:
     assert values[good] == values[other] == "7000"
 
 
-def test_what_a_new_topic_would_have_is_told(api: Api) -> None:
+def test_the_settings_that_a_new_topic_would_have_are_listed(api: Api) -> None:
     name = name_of("future")
 
     defaults = api.get(f"{api.v3}/topics/{name}/default-configs")
@@ -311,7 +311,7 @@ def test_partitions_lead_to_their_replicas(api: Api, topic: str) -> None:
     assert api.get(leader["broker"]["related"])["broker_id"] == leader["broker_id"]
 
 
-def test_a_partition_tells_its_offsets(api: Api, topic: str) -> None:
+def test_a_partition_is_returned_with_its_offsets(api: Api, topic: str) -> None:
     offsets = api.get(f"{api.v3}/topics/{topic}/partitions/0/offset")
     unknown = api.get(f"{api.v3}/topics/{topic}/partitions/9/offset", 404)
     wrong = api.get(f"{api.v3}/topics/{topic}/partitions/0/offset?offset_type=newest", 400)
@@ -334,7 +334,7 @@ def test_a_partition_tells_its_offsets(api: Api, topic: str) -> None:
         ("0/reassignment", "No reassignment of {topic}-0 is in progress."),
     ],
 )
-def test_a_partition_or_replica_that_is_not_there_is_404(api: Api, topic: str, path: str, words: str) -> None:
+def test_a_missing_partition_or_replica_is_404(api: Api, topic: str, path: str, words: str) -> None:
     error = api.get(f"{api.v3}/topics/{topic}/partitions/{path}", 404)
 
     assert error == {"error_code": 404, "message": words.format(topic=topic)}
@@ -357,7 +357,7 @@ def test_a_reassignment_is_seen_while_it_is_under_way(rest_cluster: Cluster, api
     of_topic = api.get(f"{api.v3}/topics/{name}/partitions/-/reassignment")
     every = api.get(f"{api.v3}/topics/-/partitions/-/reassignment")
     api.delete(rate)
-    eventually(lambda: api.ask("GET", here).status == 404, "it is done")
+    eventually(lambda: api.ask("GET", here).status == 404, "the reassignment is complete")
 
     assert before["kind"] == "KafkaReassignmentList" and before["data"] == []
     assert one["kind"] == "KafkaReassignment" and one["metadata"]["self"] == f"{api.url}{here}"
@@ -381,7 +381,7 @@ def test_a_reassignment_is_seen_while_it_is_under_way(rest_cluster: Cluster, api
         (b"null", 422),
     ],
 )
-def test_a_body_that_is_no_request_is_refused(api: Api, content: bytes, status: int) -> None:
+def test_a_malformed_body_is_rejected(api: Api, content: bytes, status: int) -> None:
     reply = api.ask("POST", f"{api.v3}/topics", content=content)
 
     assert reply.status == status and json.loads(reply.content)["error_code"] == status
@@ -390,7 +390,7 @@ def test_a_body_that_is_no_request_is_refused(api: Api, content: bytes, status: 
 @pytest.mark.parametrize(
     "kind", ["text/plain", "application/x-www-form-urlencoded", "", "multipart/form-data"]
 )
-def test_a_body_of_another_type_is_refused(api: Api, kind: str) -> None:
+def test_a_body_of_another_type_is_rejected(api: Api, kind: str) -> None:
     """A page of a foreign site can send these without a preflight request."""
     headers = {"Content-Type": kind}
 
@@ -399,14 +399,14 @@ def test_a_body_of_another_type_is_refused(api: Api, kind: str) -> None:
     assert reply.status == 415
 
 
-def test_a_compressed_body_is_refused(api: Api) -> None:
+def test_a_compressed_body_is_rejected(api: Api) -> None:
     reply = api.ask("POST", f"{api.v3}/topics", content=b"\x1f\x8b", headers={"Content-Encoding": "gzip"})
 
     assert reply.status == 415
 
 
 @pytest.mark.parametrize("name", ["..%2F..%2Fetc", "%2e%2e", "%00", "a%20b", "x" * 300, "%F0%9F%98%80"])
-def test_a_name_that_no_topic_can_have_is_refused(api: Api, name: str) -> None:
+def test_a_name_that_no_topic_can_have_is_rejected(api: Api, name: str) -> None:
     for path in (name, f"{name}/configs", f"{name}/partitions"):
         reply = api.ask("GET", f"{api.v3}/topics/{path}")
 
@@ -414,7 +414,7 @@ def test_a_name_that_no_topic_can_have_is_refused(api: Api, name: str) -> None:
     assert api.ask("DELETE", f"{api.v3}/topics/{name}").status in (400, 404, 405)
 
 
-def test_query_names_that_are_unknown_mean_nothing_and_values_are_judged(api: Api, topic: str) -> None:
+def test_unknown_query_parameters_are_ignored_and_values_are_validated(api: Api, topic: str) -> None:
     assert api.get(f"{api.v3}/topics?no_such=1&page_size=x")["data"]
     assert api.get(f"{api.v3}/topics?include_internal=maybe", 400)["error_code"] == 400
     assert api.get(f"{api.v3}/topics?include_internal=true&include_internal=false", 400)["error_code"] == 400

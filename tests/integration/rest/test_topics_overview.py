@@ -24,7 +24,9 @@ def topic(rest_cluster: Cluster) -> str:
     return name
 
 
-def test_topics_tell_size_records_and_retention(rest_cluster: Cluster, api: Api, topic: str) -> None:
+def test_topics_are_listed_with_size_records_and_retention(
+    rest_cluster: Cluster, api: Api, topic: str
+) -> None:
     earlier = topic.removesuffix("10") + "9"
     admin = AdminClient({"bootstrap.servers": rest_cluster.bootstrap})
     admin.create_topics([NewTopic(earlier, 1, 1)])[earlier].result(60)
@@ -33,7 +35,7 @@ def test_topics_tell_size_records_and_retention(rest_cluster: Cluster, api: Api,
         found = api.get(f"/v1/topics?search={topic[:-3].upper()}")["topics"]
         return [one for one in found if str(one["topic"]).startswith(topic[:-3])]
 
-    eventually(lambda: len(told()) == 2, "both topics are seen by every node")
+    eventually(lambda: len(told()) == 2, "every node knows both topics")
     eventually(lambda: all(one["records"] is not None for one in told()), "the leaders answer")
     first, second = told()
     assert (first["topic"], second["topic"]) == (earlier, topic)
@@ -50,7 +52,9 @@ def test_topics_tell_size_records_and_retention(rest_cluster: Cluster, api: Api,
     assert all(one["records"] is None and one["configs"] == {} for one in others)
 
 
-def test_a_topic_tells_its_groups_with_their_lag_in_it(rest_cluster: Cluster, api: Api, topic: str) -> None:
+def test_a_topic_is_returned_with_its_groups_and_their_lag_in_it(
+    rest_cluster: Cluster, api: Api, topic: str
+) -> None:
     group = name_of("reader")
     consumer = Consumer({"bootstrap.servers": rest_cluster.bootstrap, "group.id": group})
     consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
@@ -61,12 +65,12 @@ def test_a_topic_tells_its_groups_with_their_lag_in_it(rest_cluster: Cluster, ap
         assert all(one["topic"] == topic for one in topics)
         return [(one["group_id"], one["state"], one["lag"]) for each in topics for one in each["groups"]]
 
-    eventually(lambda: lag() == [(group, "Empty", 3)], "the lag is told")
+    eventually(lambda: lag() == [(group, "Empty", 3)], "the lag is returned")
     few = api.get("/v1/topic-groups?detailed=1")
     assert few["groups_left_out"] == len(api.get("/v1/groups?detailed=0")["groups"]) - 1
 
 
-def test_a_topic_tells_its_producers(api: Api, topic: str) -> None:
+def test_a_topic_is_returned_with_its_producers(api: Api, topic: str) -> None:
     told = api.get(f"/v1/topics/{topic}/producers")
 
     [producer] = told["producers"]

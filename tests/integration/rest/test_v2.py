@@ -20,7 +20,7 @@ BINARY = "application/vnd.kafka.binary.v2+json"
 
 
 class Proxy:
-    """Sends requests as a client of Confluent's proxy does."""
+    """A client that sends requests as those of Confluent's proxy do."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
@@ -81,7 +81,7 @@ def one_partition(rest_cluster: Cluster, proxy: Proxy) -> str:
 # ---- topics and records ------------------------------------------------------------------------------------
 
 
-def test_topics_partitions_and_brokers_are_told(proxy: Proxy, topic: str) -> None:
+def test_topics_partitions_and_brokers_are_listed(proxy: Proxy, topic: str) -> None:
     assert topic in eventually(lambda: proxy.ask("GET", "/topics"))
     told = proxy.ask("GET", f"/topics/{topic}")
     partitions = proxy.ask("GET", f"/topics/{topic}/partitions")
@@ -139,7 +139,7 @@ def test_a_request_with_a_wrong_record_produces_nothing(
     assert ends == [0, 0]
 
 
-def test_a_topic_that_is_not_there_is_not_made(proxy: Proxy) -> None:
+def test_a_missing_topic_is_not_created(proxy: Proxy) -> None:
     name = name_of("nowhere")
 
     refused = proxy.ask("POST", f"/topics/{name}", {"records": [{"value": 1}]}, 404, kind=JSON)
@@ -180,7 +180,9 @@ def test_a_consumer_subscribes_reads_commits_and_is_deleted(proxy: Proxy, one_pa
     proxy.produce(one_partition, [{"value": "third"}])
     following = proxy.consumer(group)
     proxy.ask("POST", f"{following}/subscription", {"topics": [one_partition]}, 204)
-    assert [one["value"] for one in proxy.read(following, 1)] == ["third"], "the group goes on behind"
+    assert [one["value"] for one in proxy.read(following, 1)] == ["third"], (
+        "the group continues after the committed offset"
+    )
     proxy.ask("DELETE", following, status=204)
 
 
@@ -214,7 +216,7 @@ def test_partitions_are_assigned_by_hand_and_positions_are_sought(proxy: Proxy, 
     def offsets() -> list[int]:
         return [one["offset"] for one in proxy.ask("GET", f"{consumer}/records?timeout=500", accept=BINARY)]
 
-    assert offsets() == [], "it begins at the end"
+    assert offsets() == [], "the consumer starts at the end"
     proxy.ask("POST", f"{consumer}/positions/beginning", {"partitions": [here]}, 204)
     assert offsets() == [0, 1, 2, 3]
     proxy.ask("POST", f"{consumer}/positions", {"offsets": [{**here, "offset": 2}]}, 204)
@@ -251,7 +253,7 @@ def test_max_bytes_ends_an_answer_and_loses_nothing(proxy: Proxy, one_partition:
     proxy.ask("DELETE", consumer, status=204)
 
 
-def test_a_consumer_that_commits_alone_commits_what_was_told_before(proxy: Proxy, one_partition: str) -> None:
+def test_automatic_commits_are_of_records_returned_before(proxy: Proxy, one_partition: str) -> None:
     proxy.produce(one_partition, [{"value": 1}])
     consumer = proxy.consumer(name_of("alone"), **{"auto.commit.enable": "true"})
     proxy.ask("POST", f"{consumer}/subscription", {"topics": [one_partition]}, 204)
@@ -266,9 +268,7 @@ def test_a_consumer_that_commits_alone_commits_what_was_told_before(proxy: Proxy
     proxy.ask("DELETE", consumer, status=204)
 
 
-def test_records_that_are_not_in_the_format_are_told_of_and_not_lost(
-    proxy: Proxy, one_partition: str
-) -> None:
+def test_records_in_another_format_are_reported_and_not_lost(proxy: Proxy, one_partition: str) -> None:
     proxy.produce(one_partition, [{"value": "/w=="}], kind=BINARY)
     consumer = proxy.consumer(name_of("formats"))
     proxy.ask("POST", f"{consumer}/subscription", {"topics": [one_partition]}, 204)
@@ -279,7 +279,7 @@ def test_records_that_are_not_in_the_format_are_told_of_and_not_lost(
         return reply.status == 422 and reply.json["error_code"] == 42203
 
     assert eventually(is_refused)
-    assert is_refused(), "it is still there"
+    assert is_refused(), "the record is still there"
     other = proxy.ask("GET", f"{consumer}/records", status=406, accept=BINARY)
     assert other["error_code"] == 40601
     avro = "application/vnd.kafka.avro.v2+json"
@@ -300,13 +300,13 @@ def test_records_that_are_not_in_the_format_are_told_of_and_not_lost(
         ({"unknown": 1}, 400, 400),
     ],
 )
-def test_a_wrong_configuration_makes_no_consumer(
+def test_a_wrong_configuration_creates_no_consumer(
     proxy: Proxy, config: dict[str, Any], status: int, code: int
 ) -> None:
     assert proxy.ask("POST", "/consumers/g", config, status)["error_code"] == code
 
 
-def test_a_name_is_there_once_in_a_group(proxy: Proxy) -> None:
+def test_a_name_is_unique_in_a_group(proxy: Proxy) -> None:
     consumer = proxy.consumer("named", name="one")
 
     assert proxy.ask("POST", "/consumers/named", {"name": "one"}, 409)["error_code"] == 40902
@@ -314,7 +314,7 @@ def test_a_name_is_there_once_in_a_group(proxy: Proxy) -> None:
     proxy.ask("DELETE", consumer, status=404)
 
 
-def test_an_id_goes_before_a_name(proxy: Proxy) -> None:
+def test_an_id_has_precedence_over_a_name(proxy: Proxy) -> None:
     """Clients of v1 gave ids; the name may then differ, and the id counts."""
     made = proxy.ask("POST", "/consumers/named", {"name": "one", "id": "two"})
 
@@ -345,7 +345,7 @@ def test_positions_are_sought_by_time(proxy: Proxy, one_partition: str) -> None:
         "timestamps": [{**here, "partition": 9, "timestamp": "2024-01-02T00:00:00Z"}],
     }
     assert proxy.ask("POST", f"{consumer}/positions", body, 409)["error_code"] == 40903
-    assert proxy.ask("GET", f"{consumer}/records?timeout=500", accept=JSON) == [], "nothing was sought"
+    assert proxy.ask("GET", f"{consumer}/records?timeout=500", accept=JSON) == [], "no position was changed"
     proxy.ask("DELETE", consumer, status=204)
 
 
@@ -363,7 +363,7 @@ def test_metadata_is_kept_beside_an_offset(proxy: Proxy, one_partition: str) -> 
     proxy.ask("DELETE", consumer, status=204)
 
 
-def test_a_pattern_subscribes_to_all_topics_that_match_and_to_those_that_come(
+def test_a_pattern_subscribes_to_topics_that_match_and_to_later_ones(
     proxy: Proxy, rest_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(v2_instances, "LOOK_S", 0.5)
@@ -398,7 +398,7 @@ def test_a_pattern_subscribes_to_all_topics_that_match_and_to_those_that_come(
     proxy.ask("DELETE", consumer, status=204)
 
 
-def test_a_consumer_without_partitions_waits_and_one_without_a_subscription_is_told(proxy: Proxy) -> None:
+def test_a_consumer_without_partitions_waits_and_one_without_a_subscription_fails(proxy: Proxy) -> None:
     consumer = proxy.consumer(name_of("idle"))
     without = proxy.ask("GET", f"{consumer}/records", status=409, accept=JSON)
     proxy.ask("POST", f"{consumer}/subscription", {"topic_pattern": name_of("nothing")}, 204)
@@ -421,7 +421,7 @@ def test_a_consumer_without_partitions_waits_and_one_without_a_subscription_is_t
         ({"topic_pattern": "a" * 1_001}, 400, "more than 1000 characters"),
     ],
 )
-def test_a_wrong_subscription_is_refused(proxy: Proxy, body: Any, code: int, words: str) -> None:
+def test_a_wrong_subscription_is_rejected(proxy: Proxy, body: Any, code: int, words: str) -> None:
     consumer = proxy.consumer(name_of("wrong"))
 
     refused = proxy.ask("POST", f"{consumer}/subscription", body, 400)
@@ -445,7 +445,7 @@ def bounded() -> Iterator[Proxy]:
         yield Proxy(Api(cluster.rest_urls[0], cluster.cluster_id))
 
 
-def test_an_address_has_so_many_consumers_and_those_that_are_idle_end(bounded: Proxy) -> None:
+def test_consumers_of_an_address_are_limited_and_idle_ones_end(bounded: Proxy) -> None:
     first = bounded.consumer("g")
     bounded.consumer("g")
 
@@ -458,7 +458,7 @@ def test_an_address_has_so_many_consumers_and_those_that_are_idle_end(bounded: P
 
 def test_an_idle_consumer_leaves_its_group(bounded: Proxy) -> None:
     bounded.api.post(f"{bounded.api.v3}/topics", {"topic_name": "t", "partitions_count": 1}, 201)
-    consumer = eventually(lambda: bounded.consumer("leaves"), "those of the other test have ended")
+    consumer = eventually(lambda: bounded.consumer("leaves"), "consumers of the other test have ended")
     bounded.ask("POST", f"{consumer}/subscription", {"topics": ["t"]}, 204)
     bounded.ask("GET", f"{consumer}/records?timeout=1000", accept=JSON)
 
