@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).parents[1]
-# A docstring is a sentence about the thing it documents, not the answer to a question that nobody asked.
+# A docstring is a sentence about the thing that it documents, not the answer to a question.
 OPENINGS: Final = re.compile(
     r"(What|Who|Whose|Whom|Whether|How|Where|Why|Which|When|Of|As|That|Than|Those who|The same)\b"
 )
 # Words that the field does not use in this sense; docs/glossary.md has those that it does.
 WORDS: Final = re.compile(
     r"\b(life|lives|story|stories|told|who waits?|who asks?|those who"
-    r"|refused alike|of late|no \w+ more(?! than))\b",
+    r"|somebody|anybody|everybody|whoever|refused alike|of late|no \w+ more(?! than))\b",
     re.IGNORECASE,
 )
 

@@ -1,6 +1,6 @@
 """Ports for the servers of a test: none that the system gives to clients, none twice in one run.
 
-A port is free only until somebody else takes it. Several processes test at once, so each begins elsewhere.
+A port is free only until another process takes it. Several processes test at once, so each begins elsewhere.
 """
 
 import os

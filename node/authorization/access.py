@@ -189,7 +189,8 @@ class Access:
     def is_granted_of_cluster(self, operation: AclOperation) -> bool:
         """Return True if the client is a super user, or an ACL allows it this operation on the cluster.
 
-        What everybody may do without an authorizer, or by `allow.everyone.if.no.acl.found`, is not granted.
+        An operation that is open to all clients, without an authorizer or by
+        `allow.everyone.if.no.acl.found`, is not granted.
         """
         if self._judge is None:
             return False

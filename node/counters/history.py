@@ -125,7 +125,7 @@ class History:
     def begin(self, now_ms: int, now_s: float) -> bool:
         """Begin the sample of this time, by the wall clock and by a monotonic clock. False: its slot has one.
 
-        If the wall clock was set back, the history begins anew.
+        If the wall clock was set back, the history starts over.
         """
         slot = now_ms // self.interval_ms
         if slot == self._slot:
