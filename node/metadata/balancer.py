@@ -2,9 +2,9 @@
 
 Each step makes a plan from the present metadata, and begins only when no partition is being reassigned. From
 one step to the next only the sizes of partitions are kept, which give their growth, and the partitions that
-moved recently. So the controller may change between two steps, and administrators may move partitions as well.
-First data move, a few partitions at a time; then the order of replicas changes, and preferred leaders are
-elected where other replicas lead.
+moved recently. So the controller may change between two steps, and administrators may move partitions as
+well. First data move, a few partitions at a time; then the order of replicas changes, and preferred leaders
+are elected where other replicas lead.
 """
 
 import asyncio
