@@ -87,6 +87,7 @@ def test_charts_begin_with_what_the_nodes_remember(console: ConsolePage, cluster
 
     console.open("#/brokers/1")
     console.sees("Last hour", "Size of logs", "Replication traffic")
+    assert console.fact("State").split()[0] == "active"
 
 
 def test_a_topic_has_charts_of_its_own(console: ConsolePage, cluster: Cluster, producer: Producer) -> None:
@@ -259,6 +260,10 @@ def test_the_overview_says_what_is_wrong_while_a_node_is_down(console: ConsolePa
     console.click("See what the doctor finds")
     console.eventually(lambda: console.title() == "Doctor", "the page does not come")
     console.sees("problem", "Broker", "does not")
+    console.open("#/brokers/2")
+    console.sees("This broker is down")
+    console.misses("Log directories")
+    assert (console.fact("State"), console.fact("In sync")) == ("fenced", "0")
     console.open("#/")
     console.click(f"{topic}-0")
     console.sees("1 partition under-replicated", "2 behind")
