@@ -159,6 +159,19 @@ def test_the_colours_are_the_systems_until_somebody_chooses(console: ConsolePage
     console.script("localStorage.clear()")
 
 
+def test_no_table_breaks_a_word_or_is_wider_than_its_page(
+    console: ConsolePage, cluster: Cluster, places: dict[str, str]
+) -> None:
+    make_topic(cluster, "events.of-a-warehouse.with-a-very-long-name.region-europe-central-1")
+    for width in (1280, 1024, 800):
+        console.resize(width)
+        for address in PAGES:
+            console.open(address.format(**places))
+            console.eventually(lambda: is_drawn(console), f"{address} is not drawn")
+
+            assert console.script(BROKEN) == [], (address, width)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_page_is_wider_than_a_phone(console: ConsolePage, places: dict[str, str], scheme: str) -> None:
     console.wear(scheme)
@@ -175,19 +188,6 @@ def test_no_page_is_wider_than_a_phone(console: ConsolePage, places: dict[str, s
             ".map((one) => one.outerHTML.slice(0, 200))"
         )
         assert beyond == [], address
-
-
-def test_no_table_breaks_a_word_or_is_wider_than_its_page(
-    console: ConsolePage, cluster: Cluster, places: dict[str, str]
-) -> None:
-    make_topic(cluster, "events.of-a-warehouse.with-a-very-long-name.region-europe-central-1")
-    for width in (1280, 1024, 800):
-        console.resize(width)
-        for address in PAGES:
-            console.open(address.format(**places))
-            console.eventually(lambda: is_drawn(console), f"{address} is not drawn")
-
-            assert console.script(BROKEN) == [], (address, width)
 
 
 def test_on_a_phone_the_pages_are_behind_a_button(console: ConsolePage) -> None:
