@@ -93,11 +93,12 @@ async def diagnose_cluster(
     found += share_findings.of_share_groups(facts.share_groups)
     found += share_findings.of_unobeyed_letters(facts.unobeyed_groups, facts.share_version)
     if facts.unasked:
-        nodes = ", ".join(map(str, facts.unasked))
+        ids = ", ".join(map(str, sorted(facts.unasked)))
+        nodes = f"node {ids}" if len(facts.unasked) == 1 else f"nodes {ids}"
         found.append(
             note(
                 "clock",
-                f"Clocks, open files and log cleaners of nodes {nodes} were not checked: their "
+                f"Clocks, open files and log cleaners of {nodes} were not checked: their "
                 "REST API could not be reached.",
             )
         )

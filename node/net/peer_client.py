@@ -301,7 +301,10 @@ class PeerClient:
     def is_open(self) -> bool:
         """Return True if requests may be sent: not when the login is about to expire and is not renewed."""
         is_renewed = self._login is not None or self._protocol.loop.time() < self.renew_login_at
-        return is_renewed and not self._protocol.lost.done()
+        transport = self._protocol.transport
+        # `abort` sets `lost` in the next turn of the loop only, and an aborted connection answers nothing.
+        is_closing = transport is None or transport.is_closing()
+        return is_renewed and not is_closing and not self._protocol.lost.done()
 
     def keep_login(self) -> None:
         """Stop renewing the login: the connection acts for a caller that did not log in on it."""

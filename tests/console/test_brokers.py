@@ -87,6 +87,7 @@ def test_charts_start_with_the_samples_that_nodes_have_kept(console: ConsolePage
 
     console.open("#/brokers/1")
     console.sees("Last hour", "Size of logs", "Replication traffic")
+    assert console.fact("State").split()[0] == "active"
 
 
 def test_a_topic_has_its_own_charts(console: ConsolePage, cluster: Cluster, producer: Producer) -> None:
@@ -259,6 +260,10 @@ def test_the_overview_shows_problems_while_a_node_is_down(console: ConsolePage, 
     console.click("See what the doctor finds")
     console.eventually(lambda: console.title() == "Doctor", "the page is not shown")
     console.sees("problem", "Broker", "does not")
+    console.open("#/brokers/2")
+    console.sees("This broker is down")
+    console.misses("Log directories")
+    assert (console.fact("State"), console.fact("In sync")) == ("fenced", "0")
     console.open("#/")
     console.click(f"{topic}-0")
     console.sees("1 partition under-replicated", "2 behind")

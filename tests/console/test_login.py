@@ -1,6 +1,7 @@
 """Logins to the console, the pages of a user with few rights, and the pages of users, ACLs and quotas."""
 
 from collections.abc import Iterator
+from itertools import combinations
 from urllib.parse import quote
 
 import pytest
@@ -67,6 +68,24 @@ def test_a_visitor_logs_in_sees_the_requested_page_and_logs_out(guarded: Console
     guarded.click("Log out")
     guarded.sees("Password")
     assert "Brokers" not in guarded.text()
+
+
+def test_the_bar_has_room_for_the_user_on_a_phone(guarded: ConsolePage) -> None:
+    log_in(guarded)
+    guarded.sees("Log out", "node 0")
+    places = (
+        "return [...document.querySelectorAll('.bar > *')].filter((one) => one.checkVisibility())"
+        ".map((one) => one.getBoundingClientRect()).map(({ x, y, right, bottom }) => [x, y, right, bottom])"
+    )
+    for width in (360, 390, 800):
+        guarded.resize(width)
+
+        found = guarded.script(places)
+
+        assert len(found) == 6  # name, node and cluster, user, and three buttons
+        assert all(x >= 0 and right <= width and bottom - y < 40 for x, y, right, bottom in found)
+        for (x, y, right, bottom), (x2, y2, right2, bottom2) in combinations(found, 2):
+            assert right <= x2 or right2 <= x or bottom <= y2 or bottom2 <= y
 
 
 def test_a_session_that_has_ended_brings_the_login_back(guarded: ConsolePage, node: EmbeddedBroker) -> None:

@@ -135,6 +135,8 @@ def test_a_record_is_produced_from_the_form(console: ConsolePage, cluster: Clust
     console.open(f"#/topics/{topic}/produce")
 
     console.choose("Partition", "1")
+    console.sees("Key type", "Value type")
+    assert "Key" not in console.text().splitlines()  # a text would not be sent with the type null
     console.choose("Key type", "text")
     console.fill("Key", "a key")
     console.choose("Value type", "JSON")

@@ -238,6 +238,7 @@ def test_offsets_of_a_topic_are_deleted_once_there_are_no_members(
     console: ConsolePage, cluster: Cluster, producer: Producer, topic: str, worker: str
 ) -> None:
     console.open(f"#/groups/{worker}/reset")
+    console.sees("For a share group, this resets its start offsets")
     console.click("Delete the offsets…")
     console.sees("Choose a topic.")
     console.choose("Offsets in topic", topic)

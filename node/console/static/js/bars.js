@@ -30,7 +30,7 @@ export function bars({ title, rows, show }) {
             bar("before", before, top, 1),
             bar("after", after, top, 11),
           ),
-          h("span", { class: "figures" }, before === after ? show(after) : `${show(before)} → ${show(after)}`),
+          h("span", { class: "figures" }, [...new Set([before, after].map(show))].join(" → ")),
         ),
       ),
     ),

@@ -1,8 +1,8 @@
 // The charts: title, format of values, base 1024 for sizes, and the lines with their names.
 
-import { bytes, count, digits, duration } from "./format.js";
+import { UNKNOWN, bytes, count, digits, duration } from "./format.js";
 
-export const perSecond = (show) => (value) => `${show(value)}/s`;
+export const perSecond = (show) => (value) => ((value ?? null) === null ? UNKNOWN : `${show(value)}/s`);
 
 const TRAFFIC = {
   title: "Client traffic",

@@ -86,10 +86,11 @@ function nameTheme() {
 function tellAge() {
   const oldest = view?.oldest() ?? null;
   const node = nodeId();
+  const seconds = Math.floor((Date.now() - oldest) / 1000);
   document.getElementById("age").textContent =
     oldest === null || node === null
       ? ""
-      : `From node ${node} at ${clock(oldest)}, ${duration(Math.floor((Date.now() - oldest) / 1000) * 1000)} ago`;
+      : `From node ${node} at ${clock(oldest)}, ${seconds < 1 ? "just now" : `${duration(seconds * 1000)} ago`}`;
 }
 
 /** Show the cluster and the node; asked on every page, so that every page notices a node that is down. */
@@ -117,7 +118,8 @@ function tellWhere() {
 /** Show the user in the bar, with a button to log out. */
 function tellWho() {
   const who = principal();
-  document.getElementById("who").textContent = who === null ? "" : who.replace(/^User:/, "");
+  const place = document.getElementById("who");
+  place.textContent = place.title = who === null ? "" : who.replace(/^User:/, "");
   document.getElementById("logout").hidden = !hasSession();
   document.body.classList.toggle("logged-out", needsLogin());
 }

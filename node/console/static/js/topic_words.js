@@ -27,7 +27,7 @@ export function groupWords(topic, groups) {
   if (groups.length === 0) return h("span", { class: "hint" }, "none");
   const lagging = groups.filter(isLagging);
   return [
-    link(topicHref(topic, "clients"), many(groups.length, "group")),
+    h("span", { class: "place" }, link(topicHref(topic, "clients"), many(groups.length, "group"))),
     lagging.length > 0 && [" ", badge("warn", `${count(lagging.length)} lagging`)],
   ];
 }

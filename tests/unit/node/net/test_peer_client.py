@@ -179,6 +179,22 @@ def test_a_deadline_whose_request_was_answered_ends_nothing(monkeypatch: pytest.
     with_node(node, story)
 
 
+def test_a_connection_whose_request_was_cancelled_is_closed_at_once() -> None:
+    node = FakeNode()
+
+    async def story(client: PeerClient) -> None:
+        cancelled = ask(client, 60)
+        await asyncio.sleep(0)
+        seen = []
+        cancelled.cancel()
+        asyncio.get_running_loop().call_soon(lambda: seen.append(client.is_open))  # in the turn of the end
+        await asyncio.gather(cancelled, return_exceptions=True)
+
+        assert seen == [False]
+
+    with_node(node, story)
+
+
 def ask(client: PeerClient, timeout_s: float) -> "asyncio.Task[MetadataResponse]":
     request = client.request(MetadataRequest(topics=[]), MetadataResponse, timeout_s=timeout_s)
     return asyncio.ensure_future(request)

@@ -1,6 +1,7 @@
-// One broker: its directories, its settings, drain and decommission.
+// One broker: its state, its directories, its settings, drain and decommission.
 
 import { decommission, drain, drainOf, logDirs, planDecommission, undrain } from "../ask/brokers.js";
+import { health } from "../ask/cluster.js";
 import { alterBrokerConfig, brokerConfigs, resetBrokerConfig } from "../ask/configs.js";
 import { brokerHistory } from "../ask/history.js";
 import { BROKER_CHARTS } from "../chart_kinds.js";
@@ -10,25 +11,28 @@ import { h } from "../dom.js";
 import { bytes, count, many } from "../format.js";
 import { historyCharts } from "../history_charts.js";
 import { sentence, tellMoves } from "../leader_moves.js";
-import { badge, button, code, link, say, section } from "../parts.js";
+import { badge, button, code, facts, link, note, say, section } from "../parts.js";
 import { table } from "../table.js";
+import { FENCED, brokerAddress, brokerState } from "./brokers.js";
 
 export function brokerPage(view, { broker }) {
   const dirs = view.live({ every: 5_000, ask: (signal) => logDirs(broker, signal), draw: drawDirs });
+  const details = h("div", { class: "live" });
+  const state = view.live({
+    every: 3_000,
+    ask: health,
+    draw: (told) => {
+      const found = told.brokers.find((one) => String(one.id) === broker);
+      details.hidden = !found || found.state === FENCED; // they come from the broker
+      return found ? drawState(found, told.controller_id) : note("", `The cluster has no broker ${broker}.`);
+    },
+  });
   const work = view.live({
     every: 5_000,
     ask: (signal) => drainOf(broker, signal),
     draw: (told) => h("div", { class: "actions" }, actions(broker, told, work.refresh)),
   });
-  view.show(
-    `Broker ${broker}`,
-    h("p", { class: "trail" }, link("#/brokers", "Brokers")),
-    h(
-      "div",
-      { class: "head" },
-      h("h1", {}, `Broker ${broker}`),
-      work,
-    ),
+  details.append(
     section("Log directories", dirs),
     section("Last hour", historyCharts(view, (signal) => brokerHistory(broker, signal), BROKER_CHARTS)),
     section(
@@ -41,6 +45,36 @@ export function brokerPage(view, { broker }) {
       }),
     ),
   );
+  view.show(
+    `Broker ${broker}`,
+    h("p", { class: "trail" }, link("#/brokers", "Brokers")),
+    h(
+      "div",
+      { class: "head" },
+      h("h1", {}, `Broker ${broker}`),
+      work,
+    ),
+    state,
+    details,
+  );
+}
+
+function drawState(one, controller) {
+  return [
+    facts([
+      ["State", brokerState(one, controller)],
+      ["Address", brokerAddress(one)],
+      ["Rack", one.rack],
+      ["Leader of", count(one.leads)],
+      ["Replicas", count(one.replicas)],
+      ["In sync", count(one.in_sync)],
+    ]),
+    one.state === FENCED &&
+      note(
+        "warn",
+        "This broker is down, or has no contact with the controller. Its directories, charts and settings are shown when it is back.",
+      ),
+  ];
 }
 
 function actions(broker, told, refresh) {

@@ -11,6 +11,7 @@ import { perSecond } from "../chart_kinds.js";
 import { flowNow, watchRates } from "../rates.js";
 import { table } from "../table.js";
 
+export const FENCED = "fenced"; // the state of a broker that is down
 const bytesPerSecond = perSecond(bytes);
 
 export function brokersPage(view) {
@@ -44,8 +45,8 @@ export function brokerTable(told) {
     columns: [
       { title: "Broker", head: true, cell: (one) => link(brokerHref(one.id), String(one.id)) },
       { title: "State", cell: (one) => brokerState(one, told.controller_id) },
-      { title: "Address", cell: (one) => (one.host ? `${one.host}:${one.port}` : "–") },
-      { title: "Rack", cell: (one) => one.rack ?? "–" },
+      { title: "Address", cell: brokerAddress },
+      { title: "Rack", cell: (one) => one.rack ?? UNKNOWN },
       { title: "Leader of", number: true, cell: (one) => count(one.leads) },
       { title: "Replicas", number: true, cell: (one) => count(one.replicas) },
       { title: "In sync", number: true, cell: (one) => count(one.in_sync) },
@@ -60,7 +61,9 @@ function flow(id, meter) {
   return now === null ? UNKNOWN : bytesPerSecond(now[meter]);
 }
 
-function brokerState(one, controller) {
+export const brokerAddress = (one) => (one.host ? `${one.host}:${one.port}` : UNKNOWN);
+
+export function brokerState(one, controller) {
   return [
     badge(one.state === "active" ? "good" : "warn", one.state),
     one.id === controller && [" ", badge("plain", "controller")],

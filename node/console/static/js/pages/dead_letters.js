@@ -160,7 +160,10 @@ export function deadLettersPage(view, { group }) {
 function originOf({ origin }) {
   return [
     link(topicHref(origin.topic, "records"), origin.topic),
-    ` partition ${origin.partition}, offset ${count(origin.offset)}`,
+    " ",
+    h("span", { class: "place" }, `partition ${origin.partition},`),
+    " ",
+    h("span", { class: "place" }, `offset ${count(origin.offset)}`),
   ];
 }
 

@@ -1,11 +1,11 @@
 // Reset a group's offsets: show the change of each partition first, then ask for confirmation.
 
-import { group as askGroup, deleteOffsets, resetOffsets } from "../ask/groups.js";
+import { SHARE, group as askGroup, deleteOffsets, resetOffsets } from "../ask/groups.js";
 import { offer } from "../choosers.js";
 import { ask } from "../dialog.js";
 import { h } from "../dom.js";
 import { choice, decimal, field, form, input, whole } from "../form.js";
-import { count, many } from "../format.js";
+import { UNKNOWN, count, many } from "../format.js";
 import { groupHead } from "../group_head.js";
 import { button, say, section } from "../parts.js";
 import { table } from "../table.js";
@@ -46,10 +46,15 @@ export function groupResetPage(view, { group }) {
     });
   to.onchange = adapt;
   adapt();
-  const topic = choice("topic", [["", "all topics with committed offsets"]], "");
+  const topic = choice("topic", [["", "all topics of the group"]], "");
   const partitions = choice("partitions", [], null, { multiple: true, size: 5 });
   const numbers = field("Partitions", partitions, "If none is chosen: all partitions of the topic.");
   const forgotten = choice("forgotten", [["", "choose a topic"]], "");
+  const ofShares = h(
+    "p",
+    { class: "hint", hidden: true },
+    "For a share group, this resets its start offsets: no record before them is delivered again.",
+  );
   let read = [];
   topic.onchange = () => {
     const mine = read.filter((one) => one.topic === topic.value);
@@ -58,7 +63,8 @@ export function groupResetPage(view, { group }) {
   };
   topic.onchange();
   askGroup(group, view.signal).then(
-    ({ lags }) => {
+    ({ type, lags }) => {
+      ofShares.hidden = type !== SHARE;
       read = lags;
       const names = new Set(lags.map((one) => one.topic));
       for (const select of [topic, forgotten]) offer(select, names);
@@ -84,7 +90,7 @@ export function groupResetPage(view, { group }) {
   view.show(
     `Reset ${group}`,
     groupHead(view, group, "reset"),
-    h("p", { class: "hint" }, "For a share group, this resets its start offsets: no record before them is delivered again."),
+    ofShares,
     made,
     plan,
     section("Delete offsets of a topic", forgetForm(group, forgotten)),
@@ -136,7 +142,7 @@ function drawPlan(group, wish, changes, plan) {
         { title: "Partition", cell: (one) => String(one.partition) },
         { title: "Committed", number: true, cell: (one) => count(one.offset) },
         { title: "New offset", number: true, cell: (one) => count(one.new_offset) },
-        { title: "Note", cell: (one) => one.warning ?? "" },
+        { title: "Note", cell: (one) => one.warning ?? UNKNOWN },
       ],
     }),
     changes.length > 0 &&

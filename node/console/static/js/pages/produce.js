@@ -53,17 +53,22 @@ export function producePage(view, { topic }) {
       },
     },
     field("Partition", partition, "By the key: records with the same key go to the same partition; a record with a null key may go to any."),
-    field("Key type", choice("key-type", TYPES, "NULL")),
-    field("Key", area("key", { rows: 2 })),
-    field(
-      "Value type",
-      choice("value-type", TYPES, "STRING"),
-      "null is a tombstone: it deletes the key from a compacted topic.",
-    ),
-    field("Value", area("value", { rows: 6 })),
+    typedFields("Key", "key", "NULL", 2),
+    typedFields("Value", "value", "STRING", 6, "null is a tombstone: it deletes the key from a compacted topic."),
     section("Headers", headers, button("Add a header", addHeader)),
   );
   view.show(`Produce to ${topic}`, topicHead(view, topic, "produce"), made, sent);
+}
+
+/** A choice of the type, and an area for the text; no text is asked for null, since it would not be sent. */
+function typedFields(label, name, type, rows, hint) {
+  const text = field(label, area(name, { rows }));
+  const adapt = ({ target }) => {
+    text.hidden = target.value === "NULL";
+  };
+  const types = choice(`${name}-type`, TYPES, type, { onchange: adapt });
+  adapt({ target: types });
+  return [field(`${label} type`, types, hint), text];
 }
 
 /** A JSON value is sent as typed: parsing and encoding it would round large numbers. */
