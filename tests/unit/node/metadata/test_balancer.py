@@ -219,7 +219,7 @@ def test_a_partition_whose_replicas_were_changed_meanwhile_is_planned_again() ->
     [{}, {**ON, "ottla.balance.exclude.brokers": "2"}, {**ON, "ottla.balance.exclude.leaders": "2"}],
 )
 def test_a_plan_that_was_made_for_other_settings_is_not_carried_out(changed: dict[str, str]) -> None:
-    """A balance that is cancelled while brokers are asked for their sizes would go on without its throttle."""
+    """A balance that was cancelled while its plan was made went on, without its throttle."""
     world = World(3, *[(0, 1)] * 9, **ON)
     world.step()
     world.meanwhile = lambda: world.config(**changed)
