@@ -98,7 +98,9 @@ class HttpConnection(RequestHandler):
         "address",
         "deadline_s",
         "is_at_work",
+        "local",
         "logged_in",
+        "peer",
         "principal",
         "proven_user",
         "tls",
@@ -119,7 +121,8 @@ class HttpConnection(RequestHandler):
         self.principal: str | None = None  # of its certificate, once that was examined
         self.logged_in: str | None = None  # the principal of the last login over it, which is counted once
         self.proven_user = ""  # the user whose correct password was last sent over it
-        self.address = ""
+        self.peer = self.local = ""  # the addresses of both ends, which a closed transport does not have
+        self.address = ""  # `network_of` the client
         self.deadline_s = math.inf  # of the loop's clock: it is cut off then unless bytes move
         self.is_at_work = False  # it waits for the node, not for its client
 
@@ -137,9 +140,13 @@ class HttpConnection(RequestHandler):
         self._socket = cast(
             asyncio.Transport, transport
         )  # uvloop's transport has the methods but not the type
-        peer = transport.get_extra_info("peername")
-        self.address = network_of(str(peer[0]) if peer else "")
-        if self._places.enter(self):
+        self.peer, self.local = (
+            str((transport.get_extra_info(name) or ("",))[0]) for name in ("peername", "sockname")
+        )
+        self.address = network_of(self.peer)
+        # Without an address the client has reset the connection. What it had sent could still be read, but
+        # not judged by limits and ACLs.
+        if self.peer and self._places.enter(self):
             super().connection_made(transport)
             self._expires_in(FIRST_REQUEST_TIMEOUT_S)
         else:

@@ -2,6 +2,7 @@
 
 import selectors
 import socket
+import struct
 from contextlib import ExitStack, suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -254,6 +255,22 @@ def test_a_body_that_is_cut_off_is_told_of_at_once(
 def _head(api: Api, path: str, length: str) -> bytes:
     head = f"POST {api.v3}/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return f"{head}{length}\r\n\r\n".encode()
+
+
+def test_clients_that_leave_at_once_are_no_failures_and_no_false_nodes(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their address was unknown by then, so the node's proof for them failed, as a login of a false node."""
+    read = b"GET /v1/topics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20
+    half = _head(api, "topics", "Content-Length: 100") + b"{"
+    for number in range(300):
+        with connect(api) as leaving:
+            leaving.sendall(half if number % 2 else read)
+            leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    assert api.get("/v3/clusters")["data"]
+    told = [one.getMessage() for one in caplog.records]
+    assert not [one for one in told if "claims to be a node" in one or "failed" in one]
 
 
 def test_connections_beyond_the_limit_are_closed(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

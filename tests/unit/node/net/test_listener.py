@@ -114,6 +114,18 @@ def test_an_ipv4_client_of_a_dual_stack_socket_is_named_as_one() -> None:
     assert connection.info.local_host == "127.0.0.1"
 
 
+def test_a_connection_whose_client_has_reset_it_is_closed_unserved() -> None:
+    """Its address is unknown, by which limits and ACLs judge it; what it had sent could still be read."""
+    connection, transport = Connection(listener()), Transport("10.0.0.1")
+    transport._extra["peername"] = None  # type: ignore[attr-defined]
+
+    connection.connection_made(transport)
+    _send(connection, b"\0\0\0\x0a")
+
+    assert transport.is_aborted
+    connection.connection_lost(None)
+
+
 def test_a_connection_accepted_in_the_turn_in_which_the_listener_stops_is_closed() -> None:
     to = listener()
     connection, transport = connect(to)
