@@ -89,6 +89,7 @@ class HttpConnection(RequestHandler):
 
     __slots__ = (
         "_body",
+        "_has_turn",
         "_held",
         "_places",
         "_socket",
@@ -113,6 +114,7 @@ class HttpConnection(RequestHandler):
         self._places = places
         self._turns = turns
         self._held = b""  # bytes received that wait for their turn
+        self._has_turn = False  # bytes were handled in a turn, and no request has used it yet
         self._socket: asyncio.Transport | None = None
         self._body: StreamReader | None = None  # of the last request received
         self._work: asyncio.Task[Any] | None = None  # work to cancel if the client disconnects
@@ -177,6 +179,7 @@ class HttpConnection(RequestHandler):
             self._handle(held)
 
     def _handle(self, data: bytes) -> None:
+        self._has_turn = True
         super().data_received(data)
         if self._messages:
             self._body = self._messages[-1][1]
@@ -202,6 +205,17 @@ class HttpConnection(RequestHandler):
     def moved(self) -> None:
         """Note that bytes came from the client or went to it."""
         self._places.moved(self)
+
+    async def wait_for_turn(self, line: str) -> None:
+        """Wait for a turn with a request whose first line begins so, unless it has that of its bytes.
+
+        Requests that arrive together would be served in one turn of the loop, up to megabytes of answers.
+        """
+        has_turn, self._has_turn = self._has_turn, False
+        if not has_turn:
+            waiting = _WaitingRequest()
+            if not self._turns.is_now(waiting, self.address, line.encode(errors="replace")):
+                await waiting.turn.wait()
 
     @contextmanager
     def request(self) -> Iterator[None]:
@@ -262,3 +276,13 @@ class HttpConnection(RequestHandler):
         answer = error_answer(RestError(status, status, f"{words}."))
         answer.force_close()
         return answer
+
+
+class _WaitingRequest:
+    """A request that waits for a turn, behind others that its connection has received at once."""
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Event()
+
+    def handle_held(self) -> None:
+        self.turn.set()

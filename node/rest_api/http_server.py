@@ -192,7 +192,9 @@ class HttpServer:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         try:
-            with _connection_of(request).request():
+            connection = _connection_of(request)
+            with connection.request():
+                await connection.wait_for_turn(f"{request.method} {request.path}")
                 self._guard.check(request.method, request.headers, request.host)
                 return await handler(request)
         except RestError as error:

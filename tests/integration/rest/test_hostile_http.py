@@ -12,6 +12,7 @@ import pytest
 from ottla.node.client.record_batches import Lane
 from ottla.node.embedded import Cluster
 from ottla.node.rest_api import answer_room, body_room, connections, http_request
+from ottla.node.rest_api.request_turns import Arrival, RequestTurns
 from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually, logged
 from tests.integration.rest.test_produce_records import create
 
@@ -255,6 +256,27 @@ def test_a_body_that_is_cut_off_is_told_of_at_once(
 def _head(api: Api, path: str, length: str) -> bytes:
     head = f"POST {api.v3}/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return f"{head}{length}\r\n\r\n".encode()
+
+
+def test_each_request_of_those_that_come_together_takes_a_turn(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Megabytes of answers were written in one turn of the loop, and probes waited for seconds."""
+    lines: list[bytes] = []
+    is_now = RequestTurns.is_now
+
+    def noted(turns: RequestTurns, arrival: Arrival, address: str, data: bytes) -> bool:
+        lines.append(data[:20])
+        return is_now(turns, arrival, address, data)
+
+    monkeypatch.setattr(RequestTurns, "is_now", noted)
+    with connect(api) as sender:
+        sender.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 30)
+        received = b""
+        while received.count(b"HTTP/1.1 200 ") < 30:
+            received += sender.recv(65536)
+
+    assert lines.count(b"GET /healthz") >= 25, "the first of each read has the turn of the read"
 
 
 def test_clients_that_leave_at_once_are_no_failures_and_no_false_nodes(
