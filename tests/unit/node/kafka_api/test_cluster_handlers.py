@@ -183,7 +183,7 @@ def test_the_quorum_is_described_by_its_leader(version: int) -> None:
     ],
 )
 def test_only_one_partition_of_the_quorum_is_described(asked: list[tuple[str, tuple[int, ...]]]) -> None:
-    """As in Apache Kafka; thousands of them in one request would block the controller."""
+    """Apache Kafka does so; thousands of them in one request would block the controller."""
 
     async def story() -> None:
         node = await cluster()
