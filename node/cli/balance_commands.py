@@ -56,7 +56,14 @@ async def execute(client: Client, *, waits: bool, as_json: bool) -> int:
                 print(said, file=sys.stderr, flush=True)
             printed = said
             await asyncio.sleep(POLL_S)
-    answer({"requested": False, "moves": 0}, "The cluster is even: nothing is left to move.", as_json=as_json)
+    left = len(status.plan.moves)
+    words = "The cluster is even: nothing is left to move."
+    if left:  # the controller leaves partitions that moved lately, and another administrator may cancel
+        words = (
+            f"The balance has ended, and {left} partitions could still move: it was cancelled, or they moved "
+            "within the last hour. `ottla cluster balance --plan` shows them."
+        )
+    answer({"requested": False, "moves": left}, words, as_json=as_json)
     return 0
 
 

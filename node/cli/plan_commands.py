@@ -161,6 +161,8 @@ async def _until_in_log_dirs(
     while True:
         missing -= await start_log_dir_moves(client.renewed(), {one: wanted[one] for one in missing})
         moves = await describe_log_dir_moves(client.renewed(), wanted)
+        for problem in filter(None, (one.problem for one in moves)):
+            raise problem
         unfinished = [one for one in moves if one.is_active or one.replica in missing]
         if not unfinished:
             return
@@ -206,7 +208,8 @@ async def _verify(client: Client, plan: Plan, *, keeps_throttles: bool, as_json:
                 results.add({**row, "state": "not moving"}, line)
         for move in moves:
             results.add(_row_of(move), sentence_of(move))
-    if not moving and not any(one.is_active for one in moves) and not keeps_throttles:
+    may_move = any(one.is_active or one.problem is not None for one in moves)
+    if not moving and not may_move and not keeps_throttles:
         cleared = await throttles.clear_throttles(client.renewed())
         if not as_json and cleared.brokers:
             ids = _ids([one.broker_id for one in cleared.brokers])
@@ -219,8 +222,10 @@ async def _verify(client: Client, plan: Plan, *, keeps_throttles: bool, as_json:
 
 
 def _row_of(move: LogDirMove) -> dict[str, object]:
-    replica, wanted, current, _ = move
+    replica, wanted, current, _, problem = move
     state = "in progress" if move.is_active else "completed" if move.is_completed else "not moving"
+    if problem is not None:
+        state = "unknown"
     return {
         **replica.partition._asdict(),
         "broker": replica.broker_id,
@@ -231,20 +236,28 @@ def _row_of(move: LogDirMove) -> dict[str, object]:
 
 
 async def cancel(client: Client, plan: Plan, *, as_json: bool) -> int:
-    """Cancel the moves of a plan that are under way, and remove the throttles if no other partition moves."""
+    """Cancel the moves of a plan that are under way, and remove the throttles if no other partition moves.
+
+    Moves between directories of a broker that does not answer go on once it is up; the exit code is 1 then.
+    """
     async with client:
         moving = [one for one in sorted(await cluster_admin.list_moves(client)) if one in plan.replicas]
+        # Before the directories, since a broker that is down may be the reason to cancel.
+        await cluster_admin.move_partitions(client.renewed(), dict.fromkeys(moving))
         moves = await describe_log_dir_moves(client.renewed(), plan.log_dirs)
         active = {one.replica: one.current for one in moves if one.is_active and one.current is not None}
         await start_log_dir_moves(client.renewed(), active)
-        await cluster_admin.move_partitions(client.renewed(), dict.fromkeys(moving))
         if not set(await cluster_admin.list_moves(client.renewed())) - set(moving):
             await throttles.clear_throttles(client.renewed())
+    unknown = [one for one in moves if one.problem is not None]
+    for one in unknown:
+        print(f"ottla: {sentence_of(one)}", file=sys.stderr)
+    exit_code = EXIT_FAILURE if unknown else 0
     if as_json:
         rows: list[dict[str, object]] = [one._asdict() for one in moving]
         rows += [{**one.partition._asdict(), "broker": one.broker_id} for one in sorted(active)]
         print_json(rows)
-        return 0
+        return exit_code
     if moving:
         print(f"Successfully cancelled partition reassignments for: {_names(moving)}")
     else:
@@ -253,7 +266,7 @@ async def cancel(client: Client, plan: Plan, *, as_json: bool) -> int:
         print(f"Successfully cancelled log directory moves for: {_names(active)}")
     elif plan.log_dirs:
         print("None of the specified log directory moves are active.")
-    return 0
+    return exit_code
 
 
 def _check_there(now: Assignment, plan: Mapping[TopicPartition, object]) -> None:

@@ -11,12 +11,16 @@ from ottla.node.client.config_admin import (
     config_of_broker,
     describe_resources,
 )
+from ottla.node.client.refusal import Refused
 
 
 async def settings_of_first_broker(client: Client) -> dict[str, str]:
-    """Return the settings of the broker with the lowest id of those that are up."""
+    """Return the settings of the first broker that is up, by id; Refused if all are fenced."""
     cluster = await cluster_admin.describe_cluster(client)
-    resource = config_of_broker(min(one.broker_id for one in cluster.brokers if not one.is_fenced))
+    living = [one.broker_id for one in cluster.brokers if not one.is_fenced]
+    if not living:
+        raise Refused("All brokers are fenced: start one, or wait until one has started.")
+    resource = config_of_broker(min(living))
     found = await describe_resources(client, [resource])
     return {one.name: one.value or "" for one in found[resource]}
 

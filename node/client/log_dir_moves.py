@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.cluster_client import Client, check
 from ottla.node.client.log_dirs import describe_log_dirs
@@ -20,13 +20,15 @@ class LogDirMove(NamedTuple):
     """A replica that a plan puts into a log directory.
 
     `current` is the directory it is in, None if no directory that is online has it; `future` is the directory
-    that it is being copied to, None if it is not moving.
+    that it is being copied to, None if it is not moving. Both are unknown if there is a `problem`: the broker
+    did not answer.
     """
 
     replica: Replica
     wanted: str
     current: str | None
     future: str | None
+    problem: KafkaError | None = None
 
     @property
     def is_active(self) -> bool:
@@ -60,7 +62,7 @@ async def start_log_dir_moves(client: Client, wanted: Mapping[Replica, str]) -> 
                 replica = Replica(TopicPartition(topic.topic_name, result.partition_index), broker_id)
                 if result.error_code == ErrorCode.REPLICA_NOT_AVAILABLE:
                     continue
-                check(result.error_code, None, f"the move of replica {replica} to {mine.get(replica)}")
+                check(result.error_code, None, f"log directory {mine.get(replica)} of broker {broker_id}")
                 started.add(replica)
     return started
 
@@ -82,25 +84,34 @@ def _dirs(wanted: Mapping[Replica, str]) -> list[AlterReplicaLogDir]:
 
 
 async def describe_log_dir_moves(client: Client, wanted: Mapping[Replica, str]) -> list[LogDirMove]:
-    """Return the state of the moves to these directories; KafkaError if a broker does not answer."""
+    """Return the state of the moves to these directories; a broker that does not answer is their problem."""
     current: dict[Replica, str] = {}
     future: dict[Replica, str] = {}
+    problems: dict[int, KafkaError] = {}
     partitions = sorted({one.partition for one in wanted})
     broker_ids = sorted({one.broker_id for one in wanted})
     for broker in await describe_log_dirs(client, broker_ids=broker_ids, partitions=partitions):
         if broker.error is not None:
-            raise broker.error
+            problems[broker.broker_id] = broker.error
         for log_dir in broker.log_dirs:
             for size in log_dir.replicas:
                 found = future if size.is_future else current
                 found[Replica(size.partition, broker.broker_id)] = log_dir.path
-    return [LogDirMove(one, path, current.get(one), future.get(one)) for one, path in sorted(wanted.items())]
+    return [
+        LogDirMove(one, path, current.get(one), future.get(one), problems.get(one.broker_id))
+        for one, path in sorted(wanted.items())
+    ]
 
 
 def sentence_of(move: LogDirMove) -> str:
     """Return the state of a move in the words of kafka-reassign-partitions."""
-    replica, wanted, current, future = move
+    replica, wanted, current, future, problem = move
     on_broker = f"Partition {replica.partition} on broker {replica.broker_id}"
+    if problem is not None:
+        return (
+            f"The log directory of replica {replica} is unknown, because broker {replica.broker_id} "
+            "does not answer."
+        )
     if current is None:
         return (
             f"Partition {replica.partition} is not found in any live log dir on broker {replica.broker_id}. "

@@ -6,7 +6,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeGuard
 
 from ottla.logstore.words.errors import KafkaError
-from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.words.escaped_text import CONTROLS
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition, check_topic_name
 from ottla.metadata_raft.image import BrokerImage, MetadataImage
 from ottla.metadata_raft.leader_spread import LeaderSpread
 from ottla.metadata_raft.replica_placement import place_replicas
@@ -69,7 +70,7 @@ def parse_plan(content: bytes) -> Plan:
         topic, number, replicas = entry.get("topic"), entry.get("partition"), entry.get("replicas")
         if not isinstance(topic, str) or not _is_id(number) or not isinstance(replicas, list):
             raise ValueError('each partition needs "topic", "partition" and "replicas"')
-        one = TopicPartition(topic, number)
+        one = TopicPartition(_allowed(topic), number)
         if not replicas or not all(map(_is_id, replicas)):
             raise ValueError(f"the replicas of {one} are not a list of broker ids")
         if len(set(replicas)) < len(replicas):
@@ -97,7 +98,7 @@ def parse_topics(content: bytes) -> list[str]:
         topic = entry.get("topic")
         if not isinstance(topic, str):
             raise ValueError('each topic needs "topic"')
-        if topic in found:
+        if _allowed(topic) in found:
             raise ValueError(f"topic {topic} is listed twice")
         found[topic] = None
     if not found:
@@ -120,9 +121,19 @@ def _entries(content: bytes, name: str) -> list[dict[str, object]]:
     return entries
 
 
+def _allowed(topic: str) -> str:
+    """Return the name of a topic; ValueError if no topic can have it."""
+    try:
+        check_topic_name(topic)
+    except KafkaError as error:
+        raise ValueError(error.detail.rstrip(".")) from None
+    return topic
+
+
 def _is_path(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and (
-        value == ANY or (value.startswith("/") and len(value) <= MAX_PATH_CHARACTERS)
+        value == ANY
+        or (value.startswith("/") and len(value) <= MAX_PATH_CHARACTERS and not CONTROLS.search(value))
     )
 
 

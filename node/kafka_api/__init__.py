@@ -8,6 +8,7 @@ api_description  the description that each API's module gives of it
 served_apis      the APIs that a node serves, with their versions
 request_decoders  the decoders of requests, with the limits of each API
 refusals         the response to a request that is rejected before it is handled
+answered_once    elements that a request repeats, which are answered once
 request_timeout  limits of the timeout of a request that changes metadata
 describe_right   a member's right to describe its topics
 authorized_operations  the operations that a client may do on a resource, as responses encode them

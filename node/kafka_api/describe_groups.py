@@ -13,10 +13,12 @@ from ottla.groupcoord.admin_commands import DescribeGroups
 from ottla.groupcoord.admin_results import DescribeGroupsResult, GroupDescription
 from ottla.groupcoord.timeline import Rebalance
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import replace
 from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.authorization.access import GROUP_DENIED
 from ottla.node.coordinators.group_runtime import Make
 from ottla.node.kafka_api import authorized_operations
+from ottla.node.kafka_api.answered_once import names_once
 from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.refusals import with_denials
 from ottla.node.kafka_api.request_context import RequestContext
@@ -49,6 +51,7 @@ FIRST_AUTHORIZED_OPERATIONS_VERSION = 3
 def handle(
     services: Services, context: RequestContext, request: DescribeGroupsRequest
 ) -> Result[DescribeGroupsResponse]:
+    request = replace(request, groups=names_once(request.groups))
     allowed = context.access.allows_each(AclOperation.DESCRIBE, ResourceType.GROUP, request.groups)
     if context.is_large:
         return _describe_many(services, context, request, allowed)

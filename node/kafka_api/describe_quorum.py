@@ -71,16 +71,19 @@ def _response(
     is_answerable: bool,
     cut_off_since_ms: int = -1,
 ) -> DescribeQuorumResponse:
+    # As in Apache Kafka; a request that repeats the partition would be answered with all nodes each time.
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if [(one.topic_name, [each.partition_index for each in one.partitions]) for one in request.topics] == [
+        (METADATA_TOPIC, [0])
+    ]:
+        error = ErrorCode.NONE if is_answerable else ErrorCode.NOT_LEADER_OR_FOLLOWER
     return DescribeQuorumResponse(
         error_message=None,
         cut_off_since_ms=cut_off_since_ms,
         topics=[
             TopicDataResponse(
                 topic_name=topic.topic_name,
-                partitions=[
-                    _partition(topic.topic_name, one.partition_index, status, is_answerable)
-                    for one in topic.partitions
-                ],
+                partitions=[_partition(one.partition_index, status, error) for one in topic.partitions],
             )
             for topic in request.topics
         ],
@@ -88,12 +91,7 @@ def _response(
     )
 
 
-def _partition(name: str, index: int, status: QuorumStatus, is_answerable: bool) -> PartitionDataResponse:
-    error = ErrorCode.NONE
-    if name != METADATA_TOPIC or index != 0:
-        error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    elif not is_answerable:
-        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
+def _partition(index: int, status: QuorumStatus, error: ErrorCode) -> PartitionDataResponse:
     if error is not ErrorCode.NONE:
         return PartitionDataResponse(partition_index=index, error_code=error, error_message=None)
     return PartitionDataResponse(

@@ -6,7 +6,7 @@ without state have the start offset -1. With a tagged field of Ottla, the respon
 the leaders have in flight (`share_views`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -20,13 +20,14 @@ from ottla.groupcoord.share_state.share_state_words import (
     StateSummary,
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.logstore.words.schema import ZERO_UUID
+from ottla.logstore.words.schema import ZERO_UUID, replace
 from ottla.logstore.words.schema_compiler import encoder
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.authorization.access import Access
 from ottla.node.coordinators.group_lag import GroupOffset
 from ottla.node.kafka_api.alter_share_group_offsets import DENIED_TEXT
+from ottla.node.kafka_api.answered_once import once_each
 from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Delayed, EncodedBody
@@ -84,6 +85,7 @@ async def handle(
     services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse | EncodedBody:
     access = context.access
+    request = replace(request, groups=once_each(request.groups, _answered_once))
     if not services.serves_share_groups:
         refusal = KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         return DescribeShareGroupOffsetsResponse(
@@ -122,6 +124,11 @@ async def handle(
         return response
     encode = encoder(DescribeShareGroupOffsetsResponse, context.api_version)
     return EncodedBody(await services.in_thread(partial(encode, response, bytearray())))
+
+
+def _answered_once(group: DescribeShareGroupOffsetsRequestGroup) -> Hashable:
+    """Return a key that is unique unless all partitions of a group are requested."""
+    return group.group_id if group.topics is None else id(group)
 
 
 async def _partitions_of(

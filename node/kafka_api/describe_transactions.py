@@ -10,6 +10,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.authorization.access import Access
 from ottla.node.coordinators.txn_runtime import Make
+from ottla.node.kafka_api.answered_once import names_once
 from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.refusals import with_denials
 from ottla.node.kafka_api.request_context import RequestContext
@@ -42,7 +43,7 @@ API: Final = ApiDescription(
 async def handle(
     services: Services, context: RequestContext, request: DescribeTransactionsRequest
 ) -> Result[DescribeTransactionsResponse]:
-    ids, access = request.transactional_ids, context.access
+    ids, access = names_once(request.transactional_ids), context.access
     allowed = access.allows_each(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ids)
     may_describe = await listed(allowed, is_large=context.is_large)
     asked = await listed(

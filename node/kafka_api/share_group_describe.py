@@ -11,10 +11,12 @@ from ottla.groupcoord.share.share_results import (
     ShareMemberDescription,
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import replace
 from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.authorization.access import GROUP_DENIED, Access
 from ottla.node.coordinators.group_runtime import Make
 from ottla.node.kafka_api import authorized_operations
+from ottla.node.kafka_api.answered_once import names_once
 from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.consumer_group_describe import HAS_HIDDEN_TOPICS
 from ottla.node.kafka_api.refusals import with_denials
@@ -52,6 +54,7 @@ def handle(
         return ShareGroupDescribeResponse(
             groups=[DescribedGroup(group_id=group_id, error_code=refused) for group_id in request.group_ids]
         )
+    request = replace(request, group_ids=names_once(request.group_ids))
     allowed = context.access.allows_each(AclOperation.DESCRIBE, ResourceType.GROUP, request.group_ids)
     if context.is_large:
         return _describe_many(services, context.access, request, allowed)

@@ -126,6 +126,10 @@ class Balancer:
                 pinned=self._pinned(),
             )
         )
+        # The sizes and the plan take seconds: a balance that was cancelled meanwhile must not go on, and a
+        # broker that was excluded must not get a replica.
+        if _wanted(self._config()) != _wanted(config):
+            return
         if self._metadata.image.version != image.version and any(ongoing_reassignments(self._metadata.image)):
             return
         if plan.moves:
@@ -211,6 +215,15 @@ class Balancer:
         )
         await self._metadata.submit(AlterConfigs(resources=[resource]))
         log.info("Balance: nothing is left to move.")
+
+
+def _wanted(config: BrokerConfig) -> tuple[bool, Sequence[str], Sequence[str]]:
+    """Return the settings for which a plan is made."""
+    return (
+        config.ottla_balance_enable or config.ottla_balance_requested,
+        config.ottla_balance_exclude_brokers,
+        config.ottla_balance_exclude_leaders,
+    )
 
 
 def rooms(image: MetadataImage, sizes: Mapping[int, LogDirSizes]) -> list[BrokerRoom]:

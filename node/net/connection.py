@@ -129,7 +129,11 @@ class Connection(asyncio.BufferedProtocol):
         if sock is not None:
             self._listener.pace(self, sock)
         refusal = self._listener.admit(self)
-        if refusal:
+        if not self.info.client_host:
+            # The client reset the connection before it was accepted. What it had sent can still be read, but
+            # not judged: limits and ACLs are by address.
+            self.expire()
+        elif refusal:
             self.abort(refusal)
         elif (gate := self._listener.login_gate) is not None:
             gate.begin(self)
@@ -284,7 +288,7 @@ class Connection(asyncio.BufferedProtocol):
         self._unsent_bytes = 0
 
     def expire(self) -> None:
-        """Close a connection that was idle for too long, without a log line, as Kafka and its clients do."""
+        """Close at once without a log line, as Kafka does with a connection that was idle for too long."""
         self._end()
         self._transport.abort()
 

@@ -89,6 +89,7 @@ class HttpConnection(RequestHandler):
 
     __slots__ = (
         "_body",
+        "_has_turn",
         "_held",
         "_places",
         "_socket",
@@ -98,7 +99,9 @@ class HttpConnection(RequestHandler):
         "address",
         "deadline_s",
         "is_at_work",
+        "local",
         "logged_in",
+        "peer",
         "principal",
         "proven_user",
         "tls",
@@ -111,6 +114,7 @@ class HttpConnection(RequestHandler):
         self._places = places
         self._turns = turns
         self._held = b""  # bytes received that wait for their turn
+        self._has_turn = False  # bytes were handled in a turn, and no request has used it yet
         self._socket: asyncio.Transport | None = None
         self._body: StreamReader | None = None  # of the last request received
         self._work: asyncio.Task[Any] | None = None  # work to cancel if the client disconnects
@@ -119,7 +123,8 @@ class HttpConnection(RequestHandler):
         self.principal: str | None = None  # of its certificate, once that was examined
         self.logged_in: str | None = None  # the principal of the last login over it, which is counted once
         self.proven_user = ""  # the user whose correct password was last sent over it
-        self.address = ""
+        self.peer = self.local = ""  # the addresses of both ends, which a closed transport does not have
+        self.address = ""  # `network_of` the client
         self.deadline_s = math.inf  # of the loop's clock: it is cut off then unless bytes move
         self.is_at_work = False  # it waits for the node, not for its client
 
@@ -137,9 +142,13 @@ class HttpConnection(RequestHandler):
         self._socket = cast(
             asyncio.Transport, transport
         )  # uvloop's transport has the methods but not the type
-        peer = transport.get_extra_info("peername")
-        self.address = network_of(str(peer[0]) if peer else "")
-        if self._places.enter(self):
+        self.peer, self.local = (
+            str((transport.get_extra_info(name) or ("",))[0]) for name in ("peername", "sockname")
+        )
+        self.address = network_of(self.peer)
+        # Without an address the client has reset the connection. What it had sent could still be read, but
+        # not judged by limits and ACLs.
+        if self.peer and self._places.enter(self):
             super().connection_made(transport)
             self._expires_in(FIRST_REQUEST_TIMEOUT_S)
         else:
@@ -170,6 +179,7 @@ class HttpConnection(RequestHandler):
             self._handle(held)
 
     def _handle(self, data: bytes) -> None:
+        self._has_turn = True
         super().data_received(data)
         if self._messages:
             self._body = self._messages[-1][1]
@@ -195,6 +205,17 @@ class HttpConnection(RequestHandler):
     def moved(self) -> None:
         """Note that bytes came from the client or went to it."""
         self._places.moved(self)
+
+    async def wait_for_turn(self, line: str) -> None:
+        """Wait for a turn with a request whose first line begins so, unless it has that of its bytes.
+
+        Requests that arrive together would be served in one turn of the loop, up to megabytes of answers.
+        """
+        has_turn, self._has_turn = self._has_turn, False
+        if not has_turn:
+            waiting = _WaitingRequest()
+            if not self._turns.is_now(waiting, self.address, line.encode(errors="replace")):
+                await waiting.turn.wait()
 
     @contextmanager
     def request(self) -> Iterator[None]:
@@ -255,3 +276,13 @@ class HttpConnection(RequestHandler):
         answer = error_answer(RestError(status, status, f"{words}."))
         answer.force_close()
         return answer
+
+
+class _WaitingRequest:
+    """A request that waits for a turn, behind others that its connection has received at once."""
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Event()
+
+    def handle_held(self) -> None:
+        self.turn.set()

@@ -131,6 +131,8 @@ async def _chunks(request: web.Request) -> AsyncIterator[bytes]:
     connection = request.protocol
     assert isinstance(connection, HttpConnection)
     while not request.content.at_eof():
+        if not connection.connected:
+            raise ConnectionResetError("the client has disconnected")
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 piece = await request.content.readany()

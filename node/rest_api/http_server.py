@@ -192,7 +192,9 @@ class HttpServer:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         try:
-            with _connection_of(request).request():
+            connection = _connection_of(request)
+            with connection.request():
+                await connection.wait_for_turn(f"{request.method} {request.path}")
                 self._guard.check(request.method, request.headers, request.host)
                 return await handler(request)
         except RestError as error:
@@ -294,14 +296,9 @@ class HttpServer:
 
     def _place_of(self, request: web.Request) -> tuple[str, bool]:
         """Return the address of the client, and True if it is on this machine."""
-        transport = request.transport
-        peer, local = (
-            ("", "")
-            if transport is None
-            else ((transport.get_extra_info(name) or ("",))[0] for name in ("peername", "sockname"))
-        )
+        connection = _connection_of(request)
         forwarded = request.headers.getall("X-Forwarded-For", [])
-        return place_of_client(peer, local, forwarded, self._trusted_proxies)
+        return place_of_client(connection.peer, connection.local, forwarded, self._trusted_proxies)
 
     async def _identity(
         self, route: Route, request: web.Request, connection: HttpConnection, address: str

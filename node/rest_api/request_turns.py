@@ -2,9 +2,10 @@
 
 A loop handles everything that is readable before it polls its sockets again: 1,300 requests at once, of 3 ms
 each with their connections, would delay a probe until all of them are handled. So each turn of the loop
-handles at most `MOST_A_TURN` reads. The rest is held, its connections are not read, and the addresses take
-turns: a request from another address is handled in the next turn. Probes have a share of their own, since a
-flood may come from the address of a probe. No request is rejected here.
+handles at most `MOST_A_TURN` reads, and each further request in a read takes a turn, too. The rest is held,
+its connections are not read, and the addresses take turns: a request from another address is handled in the
+next turn. Probes have a share of their own, since a flood may come from the address of a probe. No request is
+rejected here.
 """
 
 from collections import deque

@@ -5,7 +5,6 @@ from typing import Final
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import record_deletion, topic_admin
 from ottla.node.client.record_deletion import Trim
-from ottla.node.rest_api.json_schema import Schema
 from ottla.node.rest_api.operation_words import (
     MAX_GIVEN,
     NULL_INT64,
@@ -27,13 +26,12 @@ from ottla.node.rest_api.route import (
 )
 
 TAG: Final = "Operations: topics"
-_OFFSET: Final[Schema] = {"type": "integer", "format": "int64", "minimum": 0}
 _LIMITS: Final = ("before_offset", "before_timestamp", "to_end")
 _REQUEST: Final = record(
     {
-        "before_offset": {**_OFFSET, "description": "The first offset that stays."},
+        "before_offset": {**INT64, "description": "The first offset that stays."},
         "before_timestamp": {
-            **_OFFSET,
+            **INT64,
             "description": "The first record with this timestamp (ms since 1970) or a later one stays.",
         },
         "to_end": {**BOOLEAN, "description": "Delete all records."},

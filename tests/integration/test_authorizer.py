@@ -1,5 +1,7 @@
 """A node with an authorizer, and clients that are named by their certificates."""
 
+import socket
+import struct
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -19,6 +21,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.compat.wire_client import WireClient
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
 
 pytestmark = pytest.mark.slow
@@ -192,3 +195,38 @@ def test_acls_hold_from_the_first_request_after_a_restart(place: Place) -> None:
 
     assert produced(Producer(place.settings("ann")), "orders") == 0
     assert produced(Producer(place.settings("ann")), "secrets") == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_client_that_resets_its_connection_at_once_is_denied_by_its_address(tmp_path: Path) -> None:
+    """Its address is not known any more when it is accepted, and what it has sent could still be served."""
+    embedded = start_embedded(
+        tmp_path / "logs",
+        authorizer_class_name=STANDARD,
+        super_users="User:admin",
+        allow_everyone_if_no_acl_found="true",
+    )
+    try:
+        with WireClient(embedded.bootstrap) as client:
+            allowed, denied = (
+                {
+                    "resource_type": 2,
+                    "resource_name": "*",
+                    "resource_pattern_type": 3,
+                    "principal": "User:*",
+                    "host": host,
+                    "operation": 2,
+                    "permission_type": permission,
+                }
+                for host, permission in (("*", 3), ("127.0.0.1", 2))
+            )
+            client.call("create_acls", 3, creations=[allowed, denied])
+            for number in range(100):
+                topic = {"name": f"t-{number}", "num_partitions": 1, "replication_factor": 1}
+                with WireClient(embedded.bootstrap) as leaving:
+                    leaving.send("create_topics", 7, topics=[topic])
+                    leaving.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+        made = embedded.call(lambda broker: [*broker.services.metadata.image.topics.by_name])
+        assert not [one for one in made if one.startswith("t-")]
+    finally:
+        embedded.stop()

@@ -125,7 +125,7 @@ def test_a_balance_is_cancelled(make_cluster: MakeCluster) -> None:
     fill(cluster, topic, 36, PARTITIONS)  # more than the first fetch of each replica, which is not throttled
     cluster.start(3)
     before = placed(cluster, topic)
-    balance(cluster, "--execute", "--no-wait")
+    waiting = command_line.start(cluster.bootstrap, "cluster", "balance", "--execute")
     eventually(lambda: bool(balance(cluster, "--status")["moving"]), "partitions move")
 
     cancelled = balance(cluster, "--cancel")["cancelled"]
@@ -133,6 +133,9 @@ def test_a_balance_is_cancelled(make_cluster: MakeCluster) -> None:
     assert cancelled and len(cancelled) <= 2
     eventually(lambda: not balance(cluster, "--status")["moving"], "no partition moves")
     assert [sorted(one) for _, one in placed(cluster, topic)] == [sorted(one) for _, one in before]
+    out, err = waiting.communicate(timeout=60)
+    assert waiting.returncode == 0, err
+    assert "partitions could still move: it was cancelled" in out and "even" not in out
 
 
 @pytest.fixture

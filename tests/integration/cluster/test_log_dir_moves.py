@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from tests.compat.command_line import TIMEOUT_S, ottla, start
-from tests.integration.cluster.conftest import Cluster, written
+from tests.integration.cluster.conftest import Cluster, eventually, written
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
 NAMES = ("one", "two")
@@ -17,12 +17,12 @@ NAMES = ("one", "two")
 
 @pytest.fixture(scope="module")
 def disks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two nodes with two log directories each."""
-    cluster = written(tmp_path_factory.mktemp("disks"), 2)
+    """Three nodes with two log directories each."""
+    cluster = written(tmp_path_factory.mktemp("disks"), 3)
     for home in cluster.homes:
         with home.properties.open("a") as file:
             file.write("log.dirs=" + ",".join(str(home.directory / name) for name in NAMES) + "\n")
-    cluster.start(0, 1)
+    cluster.start(0, 1, 2)
     yield cluster
     cluster.stop()
 
@@ -49,12 +49,18 @@ def write_plan(path: Path, topic: str, replicas: list[int], places: list[str]) -
     return str(path)
 
 
+def of_plan(cluster: Cluster, plan: str, *options: str) -> tuple[int, str, str]:
+    """Return the exit code and what a command about a plan printed on both streams."""
+    process = start(cluster.bootstrap, "topic", "reassign", "--json", plan, *options)
+    out, err = process.communicate(timeout=TIMEOUT_S)
+    return process.returncode, out, err
+
+
 def verify(cluster: Cluster, plan: str) -> tuple[int, str]:
     """Return the exit code and the output of `--verify`."""
-    process = start(cluster.bootstrap, "topic", "reassign", "--json", plan, "--verify")
-    out, err = process.communicate(timeout=TIMEOUT_S)
-    assert err == ""
-    return process.returncode, out
+    code, out, err = of_plan(cluster, plan, "--verify")
+    assert "ottla: " not in err
+    return code, out
 
 
 def test_a_replica_moves_to_another_directory_of_its_broker(
@@ -102,13 +108,13 @@ def test_a_slow_move_between_directories_is_cancelled(disks: Cluster, topic: str
     [(_, before)] = log_dirs(disks, topic)
     target = next(str(disks.homes[0].directory / one) for one in NAMES if not before.endswith(one))
     plan = write_plan(tmp_path / "plan.json", topic, [0], [target])
-    of_plan = ("topic", "reassign", "--json", plan)
+    words = ("topic", "reassign", "--json", plan)
 
-    started = ottla(disks.bootstrap, *of_plan, "--replica-alter-log-dirs-throttle", "10000", "--no-wait")
+    started = ottla(disks.bootstrap, *words, "--replica-alter-log-dirs-throttle", "10000", "--no-wait")
     slow = verify(disks, plan)
     limited = ottla(disks.bootstrap, "broker", "throttle")
-    cancelled = ottla(disks.bootstrap, *of_plan, "--cancel")
-    again = ottla(disks.bootstrap, *of_plan, "--cancel")
+    cancelled = ottla(disks.bootstrap, *words, "--cancel")
+    again = ottla(disks.bootstrap, *words, "--cancel")
 
     assert "The replica-alter-dir throttle limit was set to 10000 B/s\n" in started
     assert slow[0] == 1 and f"Reassignment of replica {topic}-0-0 is still in progress.\n" in slow[1]
@@ -126,4 +132,33 @@ def test_a_directory_that_the_broker_does_not_have_is_named(
 
     told = ottla(disks.bootstrap, "topic", "reassign", "--json", plan, code=1)
 
-    assert f"{topic}-0-0 to /nowhere" in told and "LOG_DIR_NOT_FOUND" in told
+    assert "Log directory /nowhere of broker 0 does not exist (LOG_DIR_NOT_FOUND)." in told
+
+
+def test_a_plan_is_verified_and_cancelled_while_a_broker_of_it_is_down(
+    disks: Cluster, topic: str, tmp_path: Path
+) -> None:
+    """A broker that died in the middle of a move is the very reason to cancel it."""
+    plan = write_plan(tmp_path / "plan.json", topic, [1], [str(disks.homes[1].directory / "one")])
+    unknown = f"The log directory of replica {topic}-0-1 is unknown, because broker 1 does not answer."
+
+    of_plan(disks, plan, "--throttle", "10000", "--no-wait")
+    disks.kill(1)
+    try:
+        eventually(lambda: "fenced" in ottla(disks.bootstrap, "broker", "list"), "broker 1 is fenced")
+        slow = verify(disks, plan)
+        cancelled = of_plan(disks, plan, "--cancel")
+        left = ottla(disks.bootstrap, "cluster", "balance", "--status")
+    finally:
+        disks.start(1)
+
+    assert slow[0] == 1
+    assert f"Reassignment of partition {topic}-0 is still in progress.\n{unknown}\n" in slow[1]
+    assert cancelled == (
+        1,
+        f"Successfully cancelled partition reassignments for: {topic}-0\n"
+        "None of the specified log directory moves are active.\n",
+        cancelled[2],
+    )
+    assert cancelled[2].endswith(f"ottla: {unknown}\n")
+    assert "0 partitions move" in left

@@ -2,6 +2,7 @@
 
 import selectors
 import socket
+import struct
 from contextlib import ExitStack, suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,6 +12,7 @@ import pytest
 from ottla.node.client.record_batches import Lane
 from ottla.node.embedded import Cluster
 from ottla.node.rest_api import answer_room, body_room, connections, http_request
+from ottla.node.rest_api.request_turns import Arrival, RequestTurns
 from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually, logged
 from tests.integration.rest.test_produce_records import create
 
@@ -252,6 +254,43 @@ def test_a_truncated_body_is_reported_at_once(
 def _head(api: Api, path: str, length: str) -> bytes:
     head = f"POST {api.v3}/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return f"{head}{length}\r\n\r\n".encode()
+
+
+def test_each_request_of_those_that_come_together_takes_a_turn(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Megabytes of answers were written in one turn of the loop, and probes waited for seconds."""
+    lines: list[bytes] = []
+    is_now = RequestTurns.is_now
+
+    def noted(turns: RequestTurns, arrival: Arrival, address: str, data: bytes) -> bool:
+        lines.append(data[:20])
+        return is_now(turns, arrival, address, data)
+
+    monkeypatch.setattr(RequestTurns, "is_now", noted)
+    with connect(api) as sender:
+        sender.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 30)
+        received = b""
+        while received.count(b"HTTP/1.1 200 ") < 30:
+            received += sender.recv(65536)
+
+    assert lines.count(b"GET /healthz") >= 25, "the first of each read has the turn of the read"
+
+
+def test_clients_that_leave_at_once_are_no_failures_and_no_false_nodes(
+    api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their address was unknown by then, so the node's proof for them failed, as a login of a false node."""
+    read = b"GET /v1/topics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20
+    half = _head(api, "topics", "Content-Length: 100") + b"{"
+    for number in range(300):
+        with connect(api) as leaving:
+            leaving.sendall(half if number % 2 else read)
+            leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    assert api.get("/v3/clusters")["data"]
+    told = [one.getMessage() for one in caplog.records]
+    assert not [one for one in told if "claims to be a node" in one or "failed" in one]
 
 
 def test_connections_beyond_the_limit_are_closed(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,12 +95,14 @@ def test_the_oldest_records_of_a_topic_are_deleted(api: Api, topic: str) -> None
     beyond = trim(409, before_offset=11)
     unknown = trim(404, before_offset=0, partitions=[99])
     both = trim(400, before_offset=0, to_end=True)
+    too_large = trim(400, before_timestamp=2**63)
     done = trim(to_end=True, partitions=[0])
     again = trim(before_offset=0)
 
     assert [one["first_offset"] for one in planned["partitions"]] == [10] * 3 and planned["dry_run"]
     assert "nothing was deleted" in beyond["message"] and "partition 99" in unknown["message"]
     assert "one of before_offset" in both["message"]
+    assert too_large["message"] == "Invalid body: before_timestamp must be at most 9223372036854775807."
     assert done["partitions"] == [{"partition": 0, "first_offset": 10, "deleted_offsets": 10}]
     assert [one["first_offset"] for one in again["partitions"]] == [10, 0, 0], (
         "a log start offset never moves back"

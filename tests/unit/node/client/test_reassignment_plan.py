@@ -63,6 +63,11 @@ def test_a_plan_has_the_directories_of_replicas() -> None:
         ([{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": ["x"]}], "nor absolute paths"),
         ([{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": ["/" * 5000]}], "nor absolute paths"),
         ([{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": [1]}], "nor absolute paths"),
+        ([{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": ["/\x1b[2J"]}], "nor absolute paths"),
+        ([{"topic": "a", "partition": 0, "replicas": [1], "log_dirs": ["/\ud800"]}], "nor absolute paths"),
+        ([{"topic": "", "partition": 0, "replicas": [1]}], "is not allowed: it is empty"),
+        ([{"topic": "\ud800", "partition": 0, "replicas": [1]}], "is not allowed: it has a character"),
+        ([{"topic": "a" * 40_000, "partition": 0, "replicas": [1]}], "is not allowed: it is longer"),
     ],
 )
 def test_an_invalid_plan_is_rejected(partitions: object, words: str) -> None:
@@ -82,6 +87,8 @@ def test_an_invalid_document_is_rejected(content: bytes) -> None:
 def test_a_topic_is_listed_once() -> None:
     with pytest.raises(ValueError, match="topic a is listed twice"):
         parse_topics(b'{"topics": [{"topic": "a"}, {"topic": "a"}]}')
+    with pytest.raises(ValueError, match="is not allowed: it has a character"):
+        parse_topics(b'{"topics": [{"topic": "\\u001b[2J"}]}')
     with pytest.raises(ValueError, match="has no topics"):
         parse_topics(b'{"topics": []}')
 

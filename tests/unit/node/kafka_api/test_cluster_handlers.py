@@ -156,20 +156,52 @@ def test_a_reassignment_is_ongoing_until_the_new_replica_is_in_sync() -> None:
 def test_the_quorum_is_described_by_its_leader(version: int) -> None:
     async def story() -> None:
         node = await cluster()
-        partitions = [PartitionDataRequest(partition_index=index) for index in (0, 1)]
-        topics = [TopicDataRequest(topic_name="__cluster_metadata", partitions=partitions)]
+        topics = [TopicDataRequest(topic_name="__cluster_metadata", partitions=[PartitionDataRequest()])]
 
         response = await node.ask(version, DescribeQuorumRequest(topics=topics))
 
-        first, second = response.topics[0].partitions
+        (first,) = response.topics[0].partitions
         assert (first.error_code, first.leader_id, first.leader_epoch) == (0, 0, 1)
         assert first.high_watermark == node.metadata.image.version + 1
         assert [voter.replica_id for voter in first.current_voters] == [0]
-        assert second.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert [one.replica_id for one in first.observers] == [1, 2], (
             "brokers say by heartbeats how far they are"
         )
         assert all(one.log_end_offset > 0 for one in first.observers)
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [("__cluster_metadata", (0, 0))],
+        [("__cluster_metadata", (0, 1))],
+        [("__cluster_metadata", (0,)), ("__cluster_metadata", (0,))],
+        [("__cluster_metadata", (0,)), ("flights", (0,))],
+        [("__cluster_metadata", (1,))],
+    ],
+)
+def test_only_one_partition_of_the_quorum_is_described(asked: list[tuple[str, tuple[int, ...]]]) -> None:
+    """Apache Kafka does so; thousands of them in one request would block the controller."""
+
+    async def story() -> None:
+        node = await cluster()
+        topics = [
+            TopicDataRequest(
+                topic_name=name, partitions=[PartitionDataRequest(partition_index=one) for one in indexes]
+            )
+            for name, indexes in asked
+        ]
+
+        response = await node.ask(2, DescribeQuorumRequest(topics=topics))
+
+        told = [(one.topic_name, each) for one in response.topics for each in one.partitions]
+        assert [(name, one.partition_index) for name, one in told] == [
+            (name, index) for name, indexes in asked for index in indexes
+        ]
+        assert {one.error_code for _, one in told} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert not any(one.current_voters or one.observers for _, one in told)
 
     run(story)
 

@@ -509,6 +509,24 @@ def test_fetching_the_offsets_of_several_groups(version: int) -> None:
     serving(story)
 
 
+def test_a_group_that_a_request_repeats_is_described_once() -> None:
+    """An answer for each repetition would take gigabytes for a group of many members."""
+
+    async def story(node: GroupNode) -> None:
+        await member(node)
+        ids = ["g", "none"] * 1_000
+        every = [OffsetFetchRequestGroup(group_id=one, topics=None) for one in ids]
+
+        classic = await call(node, describe_groups, 6, DescribeGroupsRequest(groups=ids))
+        modern = await call(node, consumer_group_describe, 1, ConsumerGroupDescribeRequest(group_ids=ids))
+        offsets = await call(node, offset_fetch, 8, OffsetFetchRequest(groups=every))
+
+        for answer in (classic, modern, offsets):
+            assert [one.group_id for one in answer.groups] == ["g", "none"]
+
+    serving(story)
+
+
 @pytest.mark.parametrize("version", range(7))
 def test_an_unknown_group_is_dead_and_since_version_6_an_error_gotcha_25(version: int) -> None:
     async def story(node: GroupNode) -> None:

@@ -177,6 +177,23 @@ def test_a_client_that_may_not_see_a_topic_cannot_subscribe_to_it_or_describe_it
     serving(story)
 
 
+def test_a_share_group_that_a_request_repeats_is_described_once() -> None:
+    async def story(node: GroupNode) -> None:
+        await call(node, alter_share_group_offsets, 0, alter({"seen": 10}))
+        ids = ["g", "none"] * 1_000
+        every = [DescribeShareGroupOffsetsRequestGroup(group_id=one, topics=None) for one in ids]
+
+        members = await call(node, share_group_describe, 1, ShareGroupDescribeRequest(group_ids=ids))
+        offsets = await call(
+            node, describe_share_group_offsets, 1, DescribeShareGroupOffsetsRequest(groups=every)
+        )
+
+        for answer in (members, offsets):
+            assert [one.group_id for one in answer.groups] == ["g", "none"]
+
+    serving(story)
+
+
 def test_offsets_of_hidden_topics_are_neither_altered_nor_returned_nor_deleted() -> None:
     async def story(node: GroupNode) -> None:
         altered = await call(node, alter_share_group_offsets, 0, alter({"seen": 10, "hidden": 20, "gone": 1}))

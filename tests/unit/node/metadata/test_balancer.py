@@ -51,20 +51,24 @@ class World:
         self.metadata.submit(CreateTopics(topics=[topic]))
         self.submitted: list[Command] = []
         self.silent: set[int] = set()
+        self.meanwhile: Callable[[], None] = lambda: None  # what happens while a plan is made
         self.refuses = False  # as if the partitions had another number of replicas meanwhile
         self.clock = ManualClock()
         self.growth: dict[int, int] = {}  # partition -> bytes that it grows between two readings of sizes
         self._looks = 0
-        config = parse_config({"node.id": "0", **{name: str(value) for name, value in settings.items()}})
+        self.config(**settings)
         self.balancer = Balancer(
             node_id=0,
             metadata=self,  # type: ignore[arg-type]
-            config=lambda: config,
+            config=lambda: self._config,
             own_sizes=self._own_sizes,
             ask=self._ask,  # type: ignore[arg-type]
             in_thread=self._in_thread,
             clock=self.clock,
         )
+
+    def config(self, **settings: str) -> None:
+        self._config = parse_config({"node.id": "0", **settings})
 
     @property
     def image(self) -> MetadataImage:
@@ -89,7 +93,9 @@ class World:
         return self.metadata.submit(command)
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
-        return work()
+        made = work()
+        self.meanwhile()
+        return made
 
     def _sizes(self, broker_id: int) -> dict[TopicPartition, int]:
         return {
@@ -206,6 +212,19 @@ def test_a_partition_whose_replicas_were_changed_meanwhile_is_planned_again() ->
     assert world.step() == [MOVES] and not world.moving()
     world.refuses = False
     assert world.step() == [MOVES] and len(world.moving()) == 6
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{}, {**ON, "ottla.balance.exclude.brokers": "2"}, {**ON, "ottla.balance.exclude.leaders": "2"}],
+)
+def test_a_plan_that_was_made_for_other_settings_is_not_carried_out(changed: dict[str, str]) -> None:
+    """A balance that was cancelled while its plan was made went on, without its throttle."""
+    world = World(3, *[(0, 1)] * 9, **ON)
+    world.step()
+    world.meanwhile = lambda: world.config(**changed)
+
+    assert world.step() == [] and not world.moving()
 
 
 def test_a_cluster_that_balances_itself_keeps_its_settings() -> None:

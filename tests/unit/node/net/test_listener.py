@@ -65,8 +65,9 @@ class Socket:
 class Transport(asyncio.Transport):
     """A transport that knows its two addresses and whether it was closed."""
 
-    def __init__(self, client: str, file_number: int | None = None) -> None:
-        extra: dict[str, object] = {"peername": (client, 40_000), "sockname": ("::ffff:127.0.0.1", 9092)}
+    def __init__(self, client: str | None, file_number: int | None = None) -> None:
+        extra: dict[str, object] = {"sockname": ("::ffff:127.0.0.1", 9092)}
+        extra["peername"] = None if client is None else (client, 40_000)
         if file_number is not None:
             extra["socket"] = Socket(file_number)
         super().__init__(extra)
@@ -112,6 +113,17 @@ def test_an_ipv4_client_of_a_dual_stack_socket_is_named_as_one() -> None:
 
     assert connection.info.client_host == "10.0.0.7"
     assert connection.info.local_host == "127.0.0.1"
+
+
+def test_a_connection_whose_client_has_reset_it_is_closed_unserved() -> None:
+    """Its address is unknown, by which limits and ACLs judge it; what it had sent could still be read."""
+    connection, transport = Connection(listener()), Transport(client=None)
+
+    connection.connection_made(transport)
+    _send(connection, b"\0\0\0\x0a")
+
+    assert transport.is_aborted
+    connection.connection_lost(None)
 
 
 def test_a_connection_accepted_in_the_turn_in_which_the_listener_stops_is_closed() -> None:
