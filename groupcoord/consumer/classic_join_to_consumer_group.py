@@ -1,6 +1,7 @@
-"""JoinGroup to a consumer group: a classic member reports all its fields, as in a full heartbeat (KIP-848).
+"""Handles JoinGroup of a classic member in a consumer group, while the group changes its protocol (KIP-848).
 
-It is answered at once: the member epoch is the generation, and the group has no leader.
+A JoinGroup has all fields of the member, as a full ConsumerGroupHeartbeat does. It is answered at once: the
+member epoch is the generation, and the group has no leader.
 """
 
 from collections.abc import Sequence
@@ -51,6 +52,7 @@ from ottla.logstore.words.errors import ErrorCode
 def classic_join_to_consumer_group(
     shard: GroupShard, group: ConsumerGroup, command: JoinGroup, now_ms: int
 ) -> list[Effect]:
+    """Add or update a member that uses the classic protocol. An empty group becomes a classic group."""
     if not is_session_timeout_allowed(command, shard.config):
         return refuse_join(command, ErrorCode.INVALID_SESSION_TIMEOUT, command.member_id)
     protocols = checked_protocols(command, shard.config)
@@ -112,7 +114,11 @@ def _join(
     now_ms: int,
     command: JoinGroup,
 ) -> tuple[ConsumerMember, list[Effect]]:
-    """Return the member after its next step, and the effects; `known` has held its instance so far."""
+    """Return the member after one step of its reconciliation, and all effects of its JoinGroup.
+
+    `before` and `after` are the member without and with the fields of the request. `known` is the static
+    member that has its instance id so far, perhaps the member itself; None if there is none.
+    """
     group_id = group.group_id
     records: list[GroupRecord] = []
     effects: list[Effect] = []
@@ -158,7 +164,11 @@ def _join(
 def _member(
     group: ConsumerGroup, command: JoinGroup, member_id: str
 ) -> tuple[ConsumerMember, ConsumerMember | None]:
-    """Return the member as it was before this request, and the holder of its instance, perhaps itself."""
+    """Return the member without the fields of the request, and the static member of its instance id, or None.
+
+    A static member that rejoins without a member id gets a new one, and takes over the state of the member
+    that it replaces, at epoch 0.
+    """
     if command.group_instance_id is None:
         return group.members.get(member_id) or ConsumerMember(member_id=member_id), None
     if command.member_id:
@@ -173,7 +183,7 @@ def _member(
 def _updated(
     member: ConsumerMember, command: JoinGroup, protocols: Sequence[Protocol], subscription: Subscription
 ) -> ConsumerMember:
-    """Return the member as in its newest JoinGroup. All its protocols have the same topics."""
+    """Return the member with the fields of its JoinGroup; `subscription` is that of its first protocol."""
     return replace(
         member,
         instance_id=member.instance_id if command.group_instance_id is None else command.group_instance_id,
@@ -188,7 +198,10 @@ def _updated(
 
 
 def _owned(subscription: Subscription, topics: TopicsView) -> list[TopicPartitions]:
-    """Return the existing partitions that the member still reports to own; none before version 1."""
+    """Return the partitions that the member reports as owned, without those of deleted topics.
+
+    Subscriptions have owned partitions from version 1 on.
+    """
     found = [(topics.by_name(one.topic), one.partitions) for one in subscription.owned_partitions]
     return [TopicPartitions(topic.topic_id, partitions) for topic, partitions in found if topic is not None]
 
@@ -203,7 +216,7 @@ def _step(
     *,
     changed: bool,
 ) -> ConsumerMember:
-    """Return the member one step nearer to its target."""
+    """Return the member after one step of its reconciliation; add its record to `records` if it changed."""
     if not changed and member.is_reconciled_to(target.epoch):
         return member
     moved = reconcile(
@@ -221,7 +234,7 @@ def _step(
 
 
 def _wait_for_sync(shard: GroupShard, group: ConsumerGroup, member: ConsumerMember) -> list[Effect]:
-    """Start the time in which a member that has joined must ask for its assignment: its rebalance timeout."""
+    """Start the timer within which a member that has joined must send SyncGroup: its rebalance timeout."""
     group.awaited_joins.discard(member.member_id)
     sync = ExpireMemberSync(group_id=group.group_id, member_id=member.member_id)
     return [

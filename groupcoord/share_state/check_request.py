@@ -1,8 +1,8 @@
-"""The checks of each request: one table, in Kafka's order.
+"""The checks of each request to the share coordinator: one table, in Kafka's order.
 
-A writer or reader must not be of an older epoch than the highest that was recorded: otherwise the
-share-partition has another leader by now (leader epoch), or the group got another start (state epoch). An
-epoch of -1 passes both checks. Summaries and deletions fence no leader.
+A request with an epoch below the recorded one is fenced: the share-partition has a newer leader (leader
+epoch), or its state was initialized again (state epoch). An epoch of -1 passes both checks. Only reads and
+writes of the state check the leader epoch, and only initializations and writes check the state epoch.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from ottla.groupcoord.share_state.share_state_words import (
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
-# Checks a request in a shard; later checks rely on earlier ones.
+# Raises a KafkaError if the request is not allowed in the shard; later checks rely on earlier ones.
 Check: TypeAlias = Callable[[ShareStateShard, StateRequest], None]
 _DELIVERY_STATES: Final = frozenset({AVAILABLE, ACKNOWLEDGED, ARCHIVING, ARCHIVED})
 _MAX_OFFSET: Final = 2**63 - 1
@@ -76,9 +76,9 @@ def _is_of_newest_state(shard: ShareStateShard, request: StateRequest) -> None:
 
 
 def _is_of_this_incarnation(shard: ShareStateShard, request: StateRequest) -> None:
-    """Raise FENCED_STATE_EPOCH for a writer that read an earlier incarnation of the state.
+    """Raise FENCED_STATE_EPOCH if the state that the writer read was deleted and initialized again since.
 
-    Kafka has no such check: a leader that does not know of a deletion goes on writing into the new state.
+    Kafka has no such check: there, a leader that missed the deletion goes on writing into the new state.
     """
     assert isinstance(request, WriteState)
     incarnation = shard.incarnation_of(request.key)

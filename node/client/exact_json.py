@@ -1,9 +1,9 @@
 """JSON that is stored as it was written: each number with its digits, each name of an object once.
 
 A float holds some 17 digits and loses the notation (1.10, -0), and if a name is repeated a parser keeps one
-value. So orjson's result is used only if orjson writes the same document from it, whitespace aside, which is
-true of nearly every document. In the others numbers are kept as texts (`orjson.Fragment`). A document that
-cannot be kept is rejected, and `json_refusal` names the field.
+value. So the values that orjson has parsed are used only if orjson writes the same document from them again,
+whitespace aside: it does so for nearly every document. In the others numbers are kept as texts
+(`orjson.Fragment`). A document that cannot be kept is rejected, and `json_refusal` names the field.
 """
 
 import json
@@ -40,11 +40,12 @@ _EXACT_FLOATS: Final = 2.0**53  # each integer below it has an exact float
 
 
 def load_json(document: bytes | bytearray) -> Any:
-    """Parse a JSON document for `dump_json`; ValueError with the field if it cannot be stored exactly.
+    """Parse a JSON document so that `dump_json` writes it unchanged; ValueError with the field if it cannot.
 
-    It may have up to `MAX_PARTS`. Numbers that would change become an `orjson.Fragment`, and integers beyond
-    64 bits an int. Rejected are numbers with a point or exponent beyond the largest float, NaN, texts that
-    have no UTF-8, and names that are repeated in an object, since parsers disagree about them.
+    Numbers that a float would change become an `orjson.Fragment`, and integers beyond 64 bits an int.
+    Documents are rejected if they have more than `MAX_PARTS` parts, a number with a point or exponent beyond
+    the largest float, NaN, a text that has no UTF-8, or an object with a repeated name, since parsers
+    disagree about it.
     """
     check_parts(document)
     try:
@@ -71,9 +72,10 @@ def _parts_in(document: bytes | bytearray) -> int:
 
 
 def load_for_comparison(document: bytes | bytearray) -> Any:
-    """Parse a JSON document for `is_same_json`; ValueError if it is not JSON, or beyond `COMPARED_PARTS`.
+    """Parse a JSON document for `is_same_json`; ValueError if it is not JSON, or too large.
 
-    If a name is repeated its last value counts. NaN is accepted, and equals nothing.
+    It may have up to `COMPARED_PARTS` parts. If a name is repeated, its last value counts. NaN is accepted,
+    and equals nothing.
     """
     check_parts(document, COMPARED_PARTS)
     if not _needs_decimals(document):
@@ -174,7 +176,7 @@ _JUDGING: Final = json.JSONDecoder(
 
 
 def _needs_decimals(document: bytes | bytearray) -> bool:
-    """Return True if a float or 64 bits may not be exact for a number in the document."""
+    """Return True if the document may have a number that no float and no 64-bit integer holds exactly."""
     kinds = document.translate(_KINDS)
     return _MANY_DIGITS in kinds or (_MAYBE_EXPONENT in kinds and _EXPONENT.search(document) is not None)
 
@@ -209,7 +211,7 @@ def _scalar(value: Any) -> Any:
 
 
 def _pieces(content: Any) -> list[bytes]:
-    """Write without recursion; TypeError for a text that has no UTF-8."""
+    """Return the JSON of a value in pieces, without recursion; TypeError for a text that has no UTF-8."""
     pieces: list[bytes] = []
     waiting: list[Any] = [content]  # still to be written, last first; bytes are written as they are
     while waiting:

@@ -1,10 +1,11 @@
-"""The history of what a node counts, for charts: a few numbers now and then, the last 360 samples.
+"""The history of a node's counters, for charts: the last 360 samples of a few numbers.
 
-Nothing is counted for it: `note` takes what is counted anyhow, and stores by how much it grew per second
-since the previous sample. A sample belongs to a slot of the wall clock, so samples of several nodes add up.
+It has no counters of its own: `note` takes the present values of others, and stores by how much each grew per
+second since the previous sample. A sample belongs to a slot of the wall clock, so that samples of several
+nodes can be added up.
 
 The memory for it is a part of the node's budget. When it is full, a topic or group that changes takes the
-place of one that has not changed for `QUIET_SLOTS`; the rest is left out.
+place of one that has not changed for `QUIET_SLOTS`; if there is none, it gets no history.
 """
 
 import sys
@@ -18,13 +19,14 @@ from ottla.logstore.words.latency import BOUNDS_S
 
 SLOTS: Final = 360  # an hour, with a sample every ten seconds
 QUIET_SLOTS: Final = 30
-# So many slots in a row may go without a sample because the node is busy; a rate is that of all of its time.
+# A busy node may miss up to so many slots in a row: they get the next sample, whose rates cover their time.
+# After a longer gap they are NaN.
 MISSED_SLOTS: Final = 3
 BUCKETS: Final = len(BOUNDS_S) + 1
 VALUE_BYTES: Final = 4  # single precision is exact enough for a line in a chart
-THING_BYTES: Final = 600  # a thing beside its samples: its name, and what it had counted at the last one
-LEFT_OUT_BYTES: Final = 250
-LEFT_OUT_SHARE: Final = 8  # of the memory: an eighth is for what is left out
+THING_BYTES: Final = 600  # of a topic, a group or the node besides the samples: its name and last values
+LEFT_OUT_BYTES: Final = 250  # of a topic or group without a history: its name and last values
+LEFT_OUT_SHARE: Final = 8  # of the memory, an eighth is for topics and groups without a history
 _FLOATS: Final = "f"
 
 
@@ -37,7 +39,7 @@ class Kind(IntEnum):
 
 
 class Column(NamedTuple):
-    """One number of each sample. A sample stores the growth per second of a number that only `grows`."""
+    """One number of each sample. If the number only `grows`, the sample stores its growth per second."""
 
     name: str
     grows: bool = True
@@ -113,7 +115,7 @@ class History:
 
     @property
     def used_bytes(self) -> int:
-        """Return about how many bytes of memory it takes."""
+        """Return about how many bytes of memory the history takes."""
         left_out = len(self._left_out) + len(self._left_out_before)
         return self._things_bytes + left_out * LEFT_OUT_BYTES
 
@@ -123,9 +125,10 @@ class History:
         return self._slot > 0
 
     def begin(self, now_ms: int, now_s: float) -> bool:
-        """Begin the sample of this time, by the wall clock and by a monotonic clock. False: its slot has one.
+        """Begin the sample of the present slot; return False if the slot has one already.
 
-        If the wall clock was set back, the history begins anew.
+        `now_ms` is the time of the wall clock, and `now_s` that of a monotonic clock. If the wall clock was
+        set back, all earlier samples are dropped.
         """
         slot = now_ms // self.interval_ms
         if slot == self._slot:
@@ -161,7 +164,7 @@ class History:
     def read(self, kind: Kind, name: str) -> Samples:
         """Return the samples of a topic, a group or the node; none if it has no history.
 
-        They end one slot earlier while the present one has no sample of it yet.
+        They end at the previous slot if the present one has no sample yet.
         """
         columns = COLUMNS[kind]
         width, names = len(columns), [one.name for one in columns]
@@ -177,7 +180,7 @@ class History:
         return Samples(names, values, end * self.interval_ms, self.interval_ms)
 
     def _put(self, thing: _Thing, row: Floats) -> None:
-        """Write the row of the present slot, and of the slots without a sample that it speaks for."""
+        """Write the row into the present slot, and into the missed slots before it if they are few."""
         missed = self._slot - thing.last_slot - 1
         skipped = row if missed <= MISSED_SLOTS else array(_FLOATS, [nan]) * len(row)
         for slot in range(max(thing.last_slot + 1, self._slot - SLOTS + 1), self._slot + 1):
@@ -185,7 +188,7 @@ class History:
             thing.ring[place : place + len(row)] = row if slot == self._slot else skipped
 
     def _admit(self, key: Key, now: tuple[float, ...]) -> _Thing | None:
-        """Return the ring of a new thing, or None while there is no memory for it."""
+        """Give a topic, a group or the node a ring; return None while there is no memory for it."""
         size = _size_of(key[0])
         if not self._has_room(size):
             before = self._left_out_before.get(key)
@@ -201,7 +204,7 @@ class History:
         return self._things_bytes + size <= self.limit_bytes - self.limit_bytes // LEFT_OUT_SHARE
 
     def _make_room(self, size: int) -> bool:
-        """Remove those that have not changed for longest, until there is room."""
+        """Remove the rings unchanged for longest, until there is room; return False if there is none."""
         while not self._has_room(size):
             key, thing = next(iter(self._things.items()))
             if self._slot - thing.changed_slot < QUIET_SLOTS:
@@ -224,7 +227,7 @@ def packed(values: Floats) -> bytes:
 
 
 def unpacked(content: bytes) -> Floats:
-    """Return the values that another node has sent, without bytes at the end that are no whole value."""
+    """Return the values that another node has sent; an incomplete value at the end is ignored."""
     values: Floats = array(_FLOATS)
     values.frombytes(content[: len(content) // VALUE_BYTES * VALUE_BYTES])
     if sys.byteorder == "big":

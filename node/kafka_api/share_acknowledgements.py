@@ -1,4 +1,4 @@
-"""The acknowledgements in ShareAcknowledge and ShareFetch: validated, authorized and passed on."""
+"""Validates and authorizes the acknowledgements in ShareAcknowledge and ShareFetch, and passes them on."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
@@ -21,7 +21,7 @@ _RENEW: Final = int(AcknowledgeType.RENEW)
 
 
 class _Batch(Protocol):
-    """A batch of either API."""
+    """An acknowledgement batch of either API."""
 
     @property
     def first_offset(self) -> int: ...
@@ -46,7 +46,7 @@ def acknowledge(
 ) -> Answers:
     """Pass a member's acknowledgements to the share-partitions; return the answer for each of them.
 
-    As in Apache Kafka, partitions without batches are answered only beside others that have some.
+    As in Apache Kafka, partitions without batches are answered only if another partition has batches.
     """
     access, image = context.access, services.metadata.image
     most = (
@@ -82,10 +82,10 @@ def acknowledge(
 def joined_batches(
     batches: Sequence[_Batch], most: int, *, is_renew: bool
 ) -> list[AcknowledgementBatch] | None:
-    """Return the batches, with neighbours that have a type for each record joined; None if they are invalid.
+    """Return the batches, or None if they are invalid. Adjacent batches with a type per record are merged.
 
-    Invalid are batches out of order, and types that the request may not have. librdkafka sends a batch for
-    each record.
+    Batches are invalid if they are not in order, or have a type that the request may not have. librdkafka
+    sends a batch for each record, so there is much to merge.
     """
     joined: list[AcknowledgementBatch] = []
     kinds: list[int] = []  # the types of a run of neighbours that starts at `begin`

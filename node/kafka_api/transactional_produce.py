@@ -1,8 +1,7 @@
 """Produce in a transaction: the coordinator verifies it before its first batch goes into a log (KIP-890).
 
 Up to version 11 the client must have added the partition to its transaction; from 12 on Produce adds it. The
-request waits for the coordinator as a whole, as in Apache Kafka, so that the batches of a producer stay in
-order.
+whole request waits for the coordinator, as in Apache Kafka, so that the batches of a producer stay in order.
 """
 
 import struct
@@ -24,8 +23,8 @@ from ottla.node.work.turns import Steps
 FIRST_VERSION_WITH_ABORTABLE: Final = 11
 FIRST_VERSION_THAT_ADDS: Final = 12
 _PRODUCER = struct.Struct(">qhi")  # id, epoch, base sequence
-PRODUCER_AT: Final = 43
-# A guard to append a batch with, None for none, or the reason why the batch is rejected.
+PRODUCER_AT: Final = 43  # the position of these fields in a batch
+# The guard to append a batch with (None: it needs none), or the reason why the batch is rejected.
 Verdict: TypeAlias = Guard | KafkaError | None
 _UNREACHABLE: Final = (
     ErrorCode.NETWORK_EXCEPTION,
@@ -37,7 +36,7 @@ _UNREACHABLE: Final = (
 
 
 class Part:
-    """One partition of the request, and what it needs before the append."""
+    """One partition of the request, and the verification of its batch before the append."""
 
     __slots__ = ("asked", "data", "guard", "producer", "refused", "topic")
 
@@ -50,7 +49,10 @@ class Part:
         self.refused: KafkaError | None = None
 
     def prepare(self, append: ProduceAppend, *, bumps_epoch: bool, is_asked: bool) -> None:
-        """Find out if the coordinator must be asked about the partition, or why the batch is rejected."""
+        """Decide if the coordinator must be asked about the partition, or if the batch is rejected already.
+
+        If not `is_asked`, verification is disabled, and the batch is appended unverified.
+        """
         assert self.producer is not None
         try:
             guard = append.partition_to_write(self.topic, self.data.index).begin_verification(
@@ -69,9 +71,9 @@ class Part:
 def verify(
     services: Services, context: RequestContext, request: ProduceRequest, append: ProduceAppend
 ) -> Steps[list[Part]]:
-    """Return the partitions of a request that need a verdict: those with transactional batches.
+    """Return the partitions of a request that have transactional batches, prepared for `ask` and `verdicts`.
 
-    If the batches have several producer ids, all partitions are returned, and all are rejected.
+    If the batches have several producers, all partitions of the request are returned, and all are rejected.
     """
     parts: list[Part] = []
     for topic in request.topic_data:
@@ -125,7 +127,7 @@ def verdicts(parts: Sequence[Part], codes: Codes, context: RequestContext) -> di
 
 
 def _producer_of(records: Buffer | None) -> tuple[int, int, int] | None:
-    """Return id, epoch and sequence of a batch that belongs to a transaction; None for another batch."""
+    """Return the producer id, epoch and base sequence of a transactional batch; None for any other batch."""
     if records is None or len(records) < HEADER_SIZE or not is_transactional(records):
         return None
     producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(records, PRODUCER_AT)
@@ -135,10 +137,10 @@ def _producer_of(records: Buffer | None) -> tuple[int, int, int] | None:
 
 
 def refusal(code: ErrorCode, version: int) -> KafkaError | None:
-    """Return the error for a client of this version that stands for the coordinator's code; None to append.
+    """Return the error for a client of this Produce version after the coordinator's answer; None after NONE.
 
-    If no coordinator answered, or the previous transaction is still ending, it is an error that every client
-    retries.
+    If no coordinator answered, or a previous transaction is still ending (before version 12), it is an error
+    that every client retries.
     """
     if code is ErrorCode.NONE:
         return None

@@ -1,6 +1,6 @@
 """Measures the load that clients put on a node against the quotas of the cluster.
 
-Without quotas `are_set` is false, and a request checks nothing else.
+While no quota is set, `are_set` is false, and a request looks at nothing else.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -45,7 +45,7 @@ class _Measured:
 
 
 class RateQuotas:
-    """The quotas of one key, and the measured rates."""
+    """The quotas of one kind, such as producer_byte_rate, and the measured rates of clients."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class RateQuotas:
             self._measured.of(quota.sharers, now_ms).throttled.record(throttle_ms, now_ms)
 
     def most_at_once(self, principal: str, client_id: str | None) -> int | None:
-        """Return the largest value that is certain not to be throttled; None without a quota."""
+        """Return the largest value that cannot be throttled if used at once; None without a quota."""
         quota = self._of(principal, client_id)
         return None if quota is None else int(min(most_in_windows(quota.limit, self._windows), 2**63))
 
@@ -135,7 +135,7 @@ class _Mutated:
 
 
 class MutationQuotas:
-    """The quotas of changes to the cluster, and the token buckets."""
+    """The quotas of controller mutations (KIP-599), and the token buckets of clients."""
 
     def __init__(self, windows: Windows, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -158,8 +158,10 @@ class MutationQuotas:
         return self._of(principal, client_id) is not None
 
     def take(self, payer: MutationPayer, mutations: int) -> Taken:
-        """Take a token for each mutation. If strict, take none while the quota is exhausted; otherwise they
-        are taken at any rate, and the client has to wait afterwards.
+        """Take a token for each mutation; return if they are rejected, and the throttle time.
+
+        While the quota is exhausted, the mutations of a strict payer are rejected and take no tokens. Those
+        of any other payer are accepted, and the client has to wait afterwards.
         """
         quota = self._of(payer.principal, payer.client_id)
         if quota is None:
@@ -209,7 +211,7 @@ class ClientQuotas:
         self.exempt = Rate(_RATE_WINDOWS)  # the time of requests that count for no quota, in percent
         self._now_ms = now_ms
         self.are_set = False  # any of them
-        self.count_produce = False  # the quotas that a Produce request counts for
+        self.count_produce = False  # True if there are quotas that a Produce request counts for
 
     def set(self, client_quotas: ImageQuotas) -> None:
         """Replace the quotas, and keep what was measured."""

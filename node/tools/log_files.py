@@ -50,7 +50,7 @@ class Row(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """An error in the file, from this byte on."""
+    """An error in the file, and the byte at which it begins."""
 
     position: int
     problem: str
@@ -280,14 +280,17 @@ def read_transaction_index(path: Path) -> Found:
 
 
 class _Trouble:
-    """The findings of `_rows` at the end of a file."""
+    """The errors and notes about the end of a file, which its reader yields after the rows."""
 
     def __init__(self) -> None:
         self.found: list[Row | Broken] = []
 
 
 def _rows(path: Path, row: struct.Struct, trouble: _Trouble) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield the position and the fields of each row. Zeros at the end are space reserved by Apache Kafka."""
+    """Yield the position and the fields of each row; put what follows the last one into `trouble`.
+
+    Zeros at the end are space that Apache Kafka has reserved.
+    """
     content = path.read_bytes()
     written = len(content.rstrip(b"\0"))
     count = -(-written // row.size)

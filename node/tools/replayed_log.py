@@ -208,5 +208,5 @@ def _judged(
 
 
 def _defaults() -> BrokerConfig:
-    """Return default settings: they affect what groups do later, not the state in their records."""
+    """Return default settings: a state that is replayed from records does not depend on them."""
     return parse_config({"log.dirs": "unused"})
