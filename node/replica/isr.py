@@ -135,16 +135,16 @@ class InSyncReplicas:
         self.pending: IsrProposal | None = None
         self.is_damaged = False  # the leader's own log has damaged batches
         self._partition_epoch = partition_epoch
-        self._take(partition_epoch, replicas, in_sync_replicas, now_ms)
+        self._apply(partition_epoch, replicas, in_sync_replicas, now_ms)
 
     def update(
         self, *, partition_epoch: int, replicas: Sequence[int], in_sync_replicas: Sequence[int], now_ms: int
     ) -> None:
         """Apply new metadata of the same leader epoch, which end a pending proposal."""
         if partition_epoch >= self._partition_epoch:
-            self._take(partition_epoch, replicas, in_sync_replicas, now_ms)
+            self._apply(partition_epoch, replicas, in_sync_replicas, now_ms)
 
-    def _take(
+    def _apply(
         self, partition_epoch: int, replicas: Sequence[int], in_sync_replicas: Sequence[int], now_ms: int
     ) -> None:
         self._partition_epoch = partition_epoch
@@ -245,7 +245,7 @@ class InSyncReplicas:
             for one in self.committed
             if one == self._leader_id
             or (
-                self._is_in_time(one, leader_end_offset, now_ms, max_lag_ms)
+                self._is_caught_up(one, leader_end_offset, now_ms, max_lag_ms)
                 and (self.is_damaged or not self.followers[one].is_damaged)
             )
         )
@@ -266,19 +266,19 @@ class InSyncReplicas:
             one
             for one in self.committed
             if one != self._leader_id
-            and self._is_in_time(one, leader_end_offset, now_ms, max_lag_ms)
+            and self._is_caught_up(one, leader_end_offset, now_ms, max_lag_ms)
             and not self.followers[one].is_damaged
         )
         return self._proposal(staying, own_broker_epoch) if staying else None
 
     @property
-    def whole_count(self) -> int:
+    def undamaged_count(self) -> int:
         """The number of members of the committed ISR that are not known to be damaged."""
         followers = self.followers
         damaged = sum(one in followers and followers[one].is_damaged for one in self.committed)
         return len(self.committed) - damaged - self.is_damaged
 
-    def _is_in_time(self, replica_id: int, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
+    def _is_caught_up(self, replica_id: int, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
         follower = self.followers.get(replica_id)
         return follower is not None and follower.is_caught_up(leader_end_offset, now_ms, max_lag_ms)
 
@@ -303,7 +303,7 @@ class InSyncReplicas:
         follower = self.followers.get(replica_id)
         return UNKNOWN_BROKER_EPOCH if follower is None else follower.broker_epoch
 
-    def take_up(self, proposal: IsrProposal) -> bool:
+    def resume(self, proposal: IsrProposal) -> bool:
         """Resume a proposal from before an interruption of leadership; return False if it is outdated."""
         is_ours = (proposal.leader_epoch, proposal.partition_epoch) == (
             self.leader_epoch,

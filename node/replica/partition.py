@@ -144,7 +144,7 @@ class Partition:
                 now_ms=context.now_ms(),
             )
             self.isr.is_damaged = self.damaged
-            self._take_up_interrupted(self.isr)
+            self._resume_interrupted(self.isr)
         elif self.isr is not None:
             self.isr.update(
                 partition_epoch=assignment.partition_epoch,
@@ -179,10 +179,10 @@ class Partition:
             return True
         return self.is_leader and not self.has_enough_replicas()
 
-    def _take_up_interrupted(self, isr: InSyncReplicas) -> None:
+    def _resume_interrupted(self, isr: InSyncReplicas) -> None:
         """Propose again the ISR that was pending when leadership was interrupted: it may still succeed."""
         proposal, self._interrupted = self._interrupted, None
-        if proposal is not None and isr.take_up(proposal):
+        if proposal is not None and isr.resume(proposal):
             self._context.propose(self, proposal)
 
     def close(self) -> None:
@@ -270,9 +270,9 @@ class Partition:
             for replica_id in self.assignment.replicas:
                 if replica_id not in isr.maximal and replica_id != context.broker_id:
                     self._expand_isr(replica_id)
-        asks = (isr.propose_leaving, isr.propose_shrinking) if isr.is_damaged else (isr.propose_shrinking,)
-        for ask in asks:
-            proposal = ask(
+        kinds = (isr.propose_leaving, isr.propose_shrinking) if isr.is_damaged else (isr.propose_shrinking,)
+        for propose in kinds:
+            proposal = propose(
                 self.log.log_end_offset,
                 now_ms=context.now_ms(),
                 max_lag_ms=context.max_lag_ms(),
@@ -296,7 +296,7 @@ class Partition:
             check_all(self.delayed_produces, self)
 
     @property
-    def may_be_relieved(self) -> bool:
+    def may_leave_isr(self) -> bool:
         """Return True if this replica is in sync and may leave the ISR, since another live one is in it."""
         isr, own_id = self.isr, self._context.broker_id
         in_sync = self.assignment.in_sync_replicas
@@ -406,11 +406,12 @@ class Partition:
         return result
 
     def _not_enough_replicas(self, isr: InSyncReplicas) -> KafkaError:
+        count, undamaged = len(isr.committed), isr.undamaged_count
+        of_them = f", {undamaged} of them undamaged" if undamaged < count else ""
         return KafkaError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"{self.topic_partition} has {len(isr.committed)} replicas in sync"
-            + (f", {isr.whole_count} of them undamaged" if isr.whole_count < len(isr.committed) else "")
-            + f", but min.insync.replicas is {self.log.config.min_insync_replicas}.",
+            f"{self.topic_partition} has {count} replicas in sync{of_them}"
+            f", but min.insync.replicas is {self.log.config.min_insync_replicas}.",
         )
 
     def append_run(
@@ -516,7 +517,7 @@ class Partition:
         replica_count = len(self.assignment.replicas)
         required = min(self.log.config.min_insync_replicas, replica_count)
         if isr.is_damaged and replica_count > 1:
-            return isr.whole_count >= required
+            return isr.undamaged_count >= required
         return len(isr.committed) >= required
 
     def _advance_high_watermark(self) -> None:
@@ -608,12 +609,12 @@ class Partition:
         return header if begins_before else None
 
     @property
-    def kept_log_start(self) -> int:
+    def durable_log_start(self) -> int:
         """Return the log start offset that this log would have after a crash now."""
         log = self.log
         return min(log.log_start_offset, max(log.segments[0].base_offset, self._checkpointed_log_start))
 
-    def log_start_is_kept(self, offset: int) -> None:
+    def log_start_checkpointed(self, offset: int) -> None:
         """Record that the checkpoint file has this log start offset, or a later one."""
         self._checkpointed_log_start = max(offset, self._checkpointed_log_start)
 
