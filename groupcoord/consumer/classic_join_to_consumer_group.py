@@ -66,22 +66,22 @@ def classic_join_to_consumer_group(
     if error is not None:
         given = member_id if error is ErrorCode.MEMBER_ID_REQUIRED else ""
         return refuse_join(command, error, given)
-    before, known = _member(group, command, member_id)
+    before, static = _member(group, command, member_id)
     subscription = decode_subscription(protocols[0].metadata)
-    if subscription.owned_partitions and member_id not in group.members and known is None:
+    if subscription.owned_partitions and member_id not in group.members and static is None:
         # It was a member once, and works on partitions that others may have by now; a new member owns
         # nothing.
         return refuse_join(command, ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
     after = _updated(before, command, protocols, subscription)
-    taken = 0 if known is None and member_id not in group.members else before.size_bytes
-    check_members(shard.member_bytes, after.size_bytes - taken)
+    counted = 0 if static is None and member_id not in group.members else before.size_bytes
+    check_members(shard.member_bytes, after.size_bytes - counted)
     owned = _owned(subscription, shard.topics)
-    moved, effects = _join(shard, group, before, after, known, owned, now_ms, command)
+    reconciled, effects = _join(shard, group, before, after, static, owned, now_ms, command)
     result = JoinGroupResult(
-        generation_id=moved.member_epoch,
+        generation_id=reconciled.member_epoch,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         protocol_name=protocols[0].name,
-        member_id=moved.member_id,
+        member_id=reconciled.member_id,
     )
     return [*effects, Reply(command.token, result, shows_state=True)]
 
@@ -109,22 +109,22 @@ def _join(
     group: ConsumerGroup,
     before: ConsumerMember,
     after: ConsumerMember,
-    known: ConsumerMember | None,
+    static: ConsumerMember | None,
     owned: Sequence[TopicPartitions],
     now_ms: int,
     command: JoinGroup,
 ) -> tuple[ConsumerMember, list[Effect]]:
     """Return the member after one step of its reconciliation, and all effects of its JoinGroup.
 
-    `before` and `after` are the member without and with the fields of the request. `known` is the static
+    `before` and `after` are the member without and with the fields of the request. `static` is the static
     member that has its instance id so far, perhaps the member itself; None if there is none.
     """
     group_id = group.group_id
     records: list[GroupRecord] = []
     effects: list[Effect] = []
-    if known is not None and known.member_id != after.member_id:
-        records += replace_member(group, known, before)
-        effects += timers_of(group, known.member_id)
+    if static is not None and static.member_id != after.member_id:
+        records += replace_member(group, static, before)
+        effects += timers_of(group, static.member_id)
     if after != before:
         records.append(checked_member(shard, group_id, after))
     regex = change_regex(shard, group, before, after, now_ms, command.may_describe)
@@ -134,15 +134,18 @@ def _join(
     epoch, changed_topics = group.group_epoch, frozenset(group.changed_topics)
     if changed or group.is_metadata_stale:
         epoch = bump_group_epoch(shard, group, before, after, regex.dropped, records, bumps=changed)
-    if known is not None and may_downgrade_for(shard, group, known):
+    if static is not None and may_downgrade_for(shard, group, static):
         if epoch > group.assignment_epoch:
             # The rebalance of the classic group finds the new target, and gives the member its generation.
-            return after, [*effects, *downgrade_for(shard, group, known, after, records, now_ms, epoch)]
+            return after, [*effects, *downgrade_for(shard, group, static, after, records, now_ms, epoch)]
         target = TargetOfMember(epoch, group.target_of(after.member_id, after.instance_id), [])
-        moved = _step(shard, group, after, target, owned, records, changed=changed)
-        return moved, [*effects, *downgrade_for(shard, group, known, moved, records, now_ms, epoch)]
+        reconciled = _reconcile(shard, group, after, target, owned, records, changed=changed)
+        return reconciled, [
+            *effects,
+            *downgrade_for(shard, group, static, reconciled, records, now_ms, epoch),
+        ]
     if epoch > group.group_epoch:
-        replaces = known is not None and known.member_id != after.member_id
+        replaces = static is not None and static.member_id != after.member_id
         effects.append(
             reason_of_epoch(
                 group,
@@ -156,9 +159,9 @@ def _join(
             )
         )
     target = update_target_assignment(shard, group, epoch, before, after, records, now_ms)
-    moved = _step(shard, group, after, target, owned, records, changed=changed)
+    reconciled = _reconcile(shard, group, after, target, owned, records, changed=changed)
     effects = [*checked_append(shard, records), *effects, *target.effects]
-    return moved, [*effects, *_wait_for_sync(shard, group, moved)]
+    return reconciled, [*effects, *_wait_for_sync(shard, group, reconciled)]
 
 
 def _member(
@@ -174,10 +177,10 @@ def _member(
     if command.member_id:
         member = group.member_of(command.member_id, command.group_instance_id)
         return member, member
-    known = group.static_member(command.group_instance_id)
-    if known is None:
+    static = group.static_member(command.group_instance_id)
+    if static is None:
         return ConsumerMember(member_id=member_id), None
-    return replace(known, member_id=member_id, member_epoch=0, previous_member_epoch=0), known
+    return replace(static, member_id=member_id, member_epoch=0, previous_member_epoch=0), static
 
 
 def _updated(
@@ -206,7 +209,7 @@ def _owned(subscription: Subscription, topics: TopicsView) -> list[TopicPartitio
     return [TopicPartitions(topic.topic_id, partitions) for topic, partitions in found if topic is not None]
 
 
-def _step(
+def _reconcile(
     shard: GroupShard,
     group: ConsumerGroup,
     member: ConsumerMember,
@@ -219,7 +222,7 @@ def _step(
     """Return the member after one step of its reconciliation; add its record to `records` if it changed."""
     if not changed and member.is_reconciled_to(target.epoch):
         return member
-    moved = reconcile(
+    reconciled = reconcile(
         member,
         target_epoch=target.epoch,
         target=target.assignment,
@@ -228,9 +231,9 @@ def _step(
         owned=owned,
         subscription_changed=changed,
     )
-    if moved != member:
-        records.append(moved.current_assignment_record(group.group_id))
-    return moved
+    if reconciled != member:
+        records.append(reconciled.current_assignment_record(group.group_id))
+    return reconciled
 
 
 def _wait_for_sync(shard: GroupShard, group: ConsumerGroup, member: ConsumerMember) -> list[Effect]:

@@ -144,10 +144,10 @@ def delete_share_group_offsets(shard: GroupShard, command: DeleteShareGroupOffse
         if topic is None:
             continue
         partitions: Sequence[int] = ()
-        done = initialized.pop(topic.topic_id, None)
-        if done is not None:
-            being = initializing.pop(topic.topic_id, done)
-            partitions = sorted(done.partitions | being.partitions)
+        ready = initialized.pop(topic.topic_id, None)
+        if ready is not None:
+            unfinished = initializing.pop(topic.topic_id, ready)
+            partitions = sorted(ready.partitions | unfinished.partitions)
             deleting[topic.topic_id] = name
         elif topic.topic_id in deleting:
             partitions = range(topic.num_partitions)  # partitions that an earlier request may have left
@@ -192,7 +192,7 @@ def _deleted(
         if known is None or known.error is ErrorCode.NONE:
             by_topic[result.key.topic_id] = result  # the first failure of a topic counts
     deleted: list[DeletedTopic] = []
-    refused: list[DeletedTopic] = []
+    failed: list[DeletedTopic] = []
     names = set(command.topics)
     for topic_id, result in by_topic.items():
         topic = shard.topics.by_id(topic_id)
@@ -200,9 +200,9 @@ def _deleted(
         names.discard(name)
         detail = None if result.error is ErrorCode.NONE else result.message
         one = DeletedTopic(name, topic_id, result.error, detail)
-        (deleted if result.error is ErrorCode.NONE else refused).append(one)
+        (deleted if result.error is ErrorCode.NONE else failed).append(one)
     for name in command.topics:
         if name in names:
             text = UNKNOWN_TEXT if shard.topics.by_name(name) is None else NOTHING_TEXT
-            refused.append(DeletedTopic(name, error=_UNKNOWN, detail=text))
-    return [*deleted, *refused]
+            failed.append(DeletedTopic(name, error=_UNKNOWN, detail=text))
+    return [*deleted, *failed]

@@ -37,26 +37,26 @@ def check_request(shard: ShareStateShard, request: StateRequest) -> None:
         check(shard, request)
 
 
-def _has_partition(_: ShareStateShard, request: StateRequest) -> None:
+def _check_partition(_: ShareStateShard, request: StateRequest) -> None:
     if request.key.partition < 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
 
 
-def _is_initialized_to_write(shard: ShareStateShard, request: StateRequest) -> None:
+def _check_initialized_to_write(shard: ShareStateShard, request: StateRequest) -> None:
     if request.key not in shard.states:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "Write operation on uninitialized share partition not allowed."
         )
 
 
-def _is_initialized_to_read(shard: ShareStateShard, request: StateRequest) -> None:
+def _check_initialized_to_read(shard: ShareStateShard, request: StateRequest) -> None:
     if request.key not in shard.states:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "Read operation on uninitialized share partition not allowed."
         )
 
 
-def _is_of_newest_leader(shard: ShareStateShard, request: StateRequest) -> None:
+def _check_leader_epoch(shard: ShareStateShard, request: StateRequest) -> None:
     assert isinstance(request, ReadState | WriteState)
     if NOT_GIVEN != request.leader_epoch < shard.states[request.key].leader_epoch:
         raise KafkaError(
@@ -65,7 +65,7 @@ def _is_of_newest_leader(shard: ShareStateShard, request: StateRequest) -> None:
         )
 
 
-def _is_of_newest_state(shard: ShareStateShard, request: StateRequest) -> None:
+def _check_state_epoch(shard: ShareStateShard, request: StateRequest) -> None:
     assert isinstance(request, InitializeState | WriteState)
     known = shard.states.get(request.key)
     if known is not None and NOT_GIVEN != request.state_epoch < known.state_epoch:
@@ -75,7 +75,7 @@ def _is_of_newest_state(shard: ShareStateShard, request: StateRequest) -> None:
         )
 
 
-def _is_of_this_incarnation(shard: ShareStateShard, request: StateRequest) -> None:
+def _check_incarnation(shard: ShareStateShard, request: StateRequest) -> None:
     """Raise FENCED_STATE_EPOCH if the state that the writer read was deleted and initialized again since.
 
     Kafka has no such check: there, a leader that missed the deletion goes on writing into the new state.
@@ -88,14 +88,14 @@ def _is_of_this_incarnation(shard: ShareStateShard, request: StateRequest) -> No
         )
 
 
-def _has_topic(shard: ShareStateShard, request: StateRequest) -> None:
+def _check_topic(shard: ShareStateShard, request: StateRequest) -> None:
     if request.key.partition >= shard.partitions_of(request.key.topic_id):
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
         )
 
 
-def _has_numbers_that_may_be(_: ShareStateShard, request: StateRequest) -> None:
+def _check_numbers(_: ShareStateShard, request: StateRequest) -> None:
     """Raise INVALID_REQUEST for impossible numbers.
 
     Kafka has no such check: its nodes send no such numbers, but other clients must not ruin the state (D63).
@@ -122,17 +122,17 @@ def _has_numbers_that_may_be(_: ShareStateShard, request: StateRequest) -> None:
 
 
 CHECKS: Final[dict[type[StateRequest], tuple[Check, ...]]] = {
-    InitializeState: (_has_partition, _has_numbers_that_may_be, _is_of_newest_state, _has_topic),
-    ReadState: (_has_partition, _is_initialized_to_read, _is_of_newest_leader, _has_topic),
-    ReadStateSummary: (_has_partition, _has_topic),
+    InitializeState: (_check_partition, _check_numbers, _check_state_epoch, _check_topic),
+    ReadState: (_check_partition, _check_initialized_to_read, _check_leader_epoch, _check_topic),
+    ReadStateSummary: (_check_partition, _check_topic),
     WriteState: (
-        _has_partition,
-        _is_initialized_to_write,
-        _has_numbers_that_may_be,
-        _is_of_newest_leader,
-        _is_of_newest_state,
-        _is_of_this_incarnation,
-        _has_topic,
+        _check_partition,
+        _check_initialized_to_write,
+        _check_numbers,
+        _check_leader_epoch,
+        _check_state_epoch,
+        _check_incarnation,
+        _check_topic,
     ),
-    DeleteState: (_has_partition, _has_topic),
+    DeleteState: (_check_partition, _check_topic),
 }
