@@ -83,7 +83,7 @@ def load_for_comparison(document: bytes | bytearray) -> Any:
             return orjson.loads(document)
         except orjson.JSONDecodeError:
             pass  # json accepts NaN and lone surrogates, which should hide no other field
-    return _load(document, _COMPARING)
+    return _load(document, _COMPARING_DECODER)
 
 
 def is_same_json(one: Any, other: Any) -> bool:
@@ -127,7 +127,7 @@ def _load_exactly(document: bytes | bytearray, error: orjson.JSONDecodeError | N
     """Parse with numbers as they are written; `error` is the reason why orjson could not parse it."""
     is_plain = error is None and _MINUS_ZERO.search(document) is None
     try:
-        loaded = _load(document, _KEEPING if is_plain else _JUDGING)
+        loaded = _load(document, _EXACT_DECODER if is_plain else _STRICT_DECODER)
         if error is not None:  # unlike orjson, json accepts lone surrogates
             dump_json(loaded)
     except UnicodeDecodeError as failure:
@@ -144,31 +144,36 @@ def _load(document: bytes | bytearray, decoder: json.JSONDecoder) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def _kept_float(text: str) -> Any:
+def _exact_float(text: str) -> Any:
     if isinf(float(text)):
         raise ValueError(f"{text[:40]} is beyond the largest float")
     return orjson.Fragment(text)
 
 
-def _kept_integer(text: str) -> Any:
+def _exact_integer(text: str) -> Any:
     return orjson.Fragment(text) if text == "-0" or len(text) > MAX_INTEGER_DIGITS else int(text)
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name is repeated")
     return found
 
 
-def _refuse(name: str) -> Any:
+def _reject_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
 # In a document that orjson could parse no number is beyond the largest float.
-_KEEPING: Final = json.JSONDecoder(parse_float=orjson.Fragment, object_pairs_hook=_distinct)
-_JUDGING: Final = json.JSONDecoder(
-    parse_float=_kept_float, parse_int=_kept_integer, parse_constant=_refuse, object_pairs_hook=_distinct
+_EXACT_DECODER: Final = json.JSONDecoder(
+    parse_float=orjson.Fragment, object_pairs_hook=_object_without_repetition
+)
+_STRICT_DECODER: Final = json.JSONDecoder(
+    parse_float=_exact_float,
+    parse_int=_exact_integer,
+    parse_constant=_reject_constant,
+    object_pairs_hook=_object_without_repetition,
 )
 
 
@@ -192,7 +197,7 @@ def _compared_integer(text: str) -> Any:
     return Decimal(text) if len(text) > MAX_INTEGER_DIGITS else int(text)
 
 
-_COMPARING: Final = json.JSONDecoder(
+_COMPARING_DECODER: Final = json.JSONDecoder(
     parse_float=_decimal, parse_int=_compared_integer, parse_constant=orjson.Fragment
 )
 

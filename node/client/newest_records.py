@@ -46,20 +46,20 @@ class Newest(NamedTuple):
 class _Search:
     """The progress of the search in one partition."""
 
-    __slots__ = ("first", "found", "place", "searched_to", "shortfall", "wanted", "window")
+    __slots__ = ("first", "found", "missing", "offset", "searched_to", "shortfall", "window")
 
     def __init__(self, span: Span, count: int) -> None:
         self.first = span.first
-        self.wanted = count
+        self.missing = count  # records that are not found yet
         self.window = count
         self.searched_to = span.end  # the records from here to the end are counted
-        self.place = max(span.first, span.end - count)  # the result if there is no time to read
+        self.offset = max(span.first, span.end - count)  # the result if the search ends now
         self.found: deque[int] = deque(maxlen=count)  # the newest offsets of the current window
         self.shortfall: Shortfall | None = None
 
     @property
     def is_done(self) -> bool:
-        return not self.wanted or self.searched_to <= self.first
+        return not self.missing or self.searched_to <= self.first
 
     @property
     def window_start(self) -> int:
@@ -67,16 +67,16 @@ class _Search:
 
     def end_window(self) -> None:
         """Count the records of a window that was read to its end, and go on to the one before it."""
-        self.wanted -= len(self.found)
+        self.missing -= len(self.found)
         self.searched_to = self.window_start
-        self.place = self.found[0] if not self.wanted else self.searched_to
+        self.offset = self.found[0] if not self.missing else self.searched_to
         self.window *= GROWTH
-        self.found = deque(maxlen=self.wanted)
+        self.found = deque(maxlen=self.missing)
 
     def outcome(self, shortfall: Shortfall) -> Newest:
         """Return the result so far; `shortfall` is the reason why the search ended, if it was not done."""
-        is_short = not self.is_done and self.place > self.first
-        return Newest(self.place, (self.shortfall or shortfall) if is_short else None)
+        is_short = not self.is_done and self.offset > self.first
+        return Newest(self.offset, (self.shortfall or shortfall) if is_short else None)
 
 
 async def _go_on() -> bool:

@@ -38,7 +38,7 @@ _UNREACHABLE: Final = (
 class Part:
     """One partition of the request, and the verification of its batch before the append."""
 
-    __slots__ = ("asked", "data", "guard", "producer", "refused", "topic")
+    __slots__ = ("asked", "data", "error", "guard", "producer", "topic")
 
     def __init__(self, topic: str | None, data: PartitionProduceData) -> None:
         self.topic = topic
@@ -46,12 +46,12 @@ class Part:
         self.producer = _producer_of(data.records)  # if the batch belongs to a transaction
         self.guard: Guard | None = None  # to append with
         self.asked: TopicPartition | None = None  # if the coordinator must confirm this partition
-        self.refused: KafkaError | None = None
+        self.error: KafkaError | None = None  # if the batch is rejected
 
-    def prepare(self, append: ProduceAppend, *, bumps_epoch: bool, is_asked: bool) -> None:
+    def prepare(self, append: ProduceAppend, *, bumps_epoch: bool, is_verified: bool) -> None:
         """Decide if the coordinator must be asked about the partition, or if the batch is rejected already.
 
-        If not `is_asked`, verification is disabled, and the batch is appended unverified.
+        If not `is_verified`, verification is disabled, and the batch is appended unverified.
         """
         assert self.producer is not None
         try:
@@ -59,16 +59,16 @@ class Part:
                 *self.producer, bumps_epoch=bumps_epoch, now_ms=append.now_ms
             )
         except KafkaError as error:
-            self.refused = kept(error)
+            self.error = kept(error)
             return
         if guard is None:
             return
         assert self.topic is not None
-        self.guard = guard if is_asked else NOT_VERIFIED
-        self.asked = TopicPartition(self.topic, self.data.index) if is_asked else None
+        self.guard = guard if is_verified else NOT_VERIFIED
+        self.asked = TopicPartition(self.topic, self.data.index) if is_verified else None
 
 
-def verify(
+def prepare_parts(
     services: Services, context: RequestContext, request: ProduceRequest, append: ProduceAppend
 ) -> Steps[list[Part]]:
     """Return the partitions of a request that have transactional batches, prepared for `ask` and `verdicts`.
@@ -83,14 +83,14 @@ def verify(
     adds = context.api_version >= FIRST_VERSION_THAT_ADDS
     if len({part.producer[:2] for part in of_transactions if part.producer is not None}) > 1:
         for part in parts:
-            part.refused = KafkaError(
+            part.error = KafkaError(
                 ErrorCode.INVALID_PRODUCER_ID_MAPPING,
                 "Transactional records contained more than one producer ID",
             )
         return parts
-    is_asked = adds or services.config.transaction_partition_verification_enable
+    is_verified = adds or services.config.transaction_partition_verification_enable
     for part in of_transactions:
-        part.prepare(append, bumps_epoch=adds, is_asked=is_asked)
+        part.prepare(append, bumps_epoch=adds, is_verified=is_verified)
         yield
     return of_transactions
 
@@ -119,10 +119,10 @@ def verdicts(parts: Sequence[Part], codes: Codes, context: RequestContext) -> di
     """
     found: dict[int, Verdict] = {}
     for part in parts:
-        refused = part.refused
+        error = part.error
         if part.asked is not None:
-            refused = refusal(codes[part.asked], context.api_version)
-        found[id(part.data)] = part.guard if refused is None else refused
+            error = refusal(codes[part.asked], context.api_version)
+        found[id(part.data)] = part.guard if error is None else error
     return found
 
 
@@ -132,8 +132,8 @@ def _producer_of(records: Buffer | None) -> tuple[int, int, int] | None:
         return None
     producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(records, PRODUCER_AT)
     # A batch without a sequence is rejected, and its sequence must not count as the lowest one.
-    is_whole = producer_id >= 0 and base_sequence >= 0
-    return (producer_id, producer_epoch, base_sequence) if is_whole else None
+    has_sequence = producer_id >= 0 and base_sequence >= 0
+    return (producer_id, producer_epoch, base_sequence) if has_sequence else None
 
 
 def refusal(code: ErrorCode, version: int) -> KafkaError | None:
