@@ -102,11 +102,13 @@ def _check_numbers(_: ShareStateShard, request: StateRequest) -> None:
     """
     assert isinstance(request, InitializeState | WriteState)
     if request.start_offset < NOT_GIVEN or request.state_epoch < NOT_GIVEN:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "A start offset or an epoch is negative.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "A start offset or a state epoch is below -1.")
     if isinstance(request, InitializeState):
         return
     if request.leader_epoch < NOT_GIVEN or request.delivery_complete_count < NOT_GIVEN:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "A leader epoch or a count is negative.")
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "A leader epoch or a count of completed deliveries is below -1."
+        )
     if len(request.batches) > MAX_BATCHES:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"More than {MAX_BATCHES} batches are in one request.")
     if len(request.dead_letters or b"") > MAX_DEAD_LETTERS_BYTES:
@@ -116,9 +118,14 @@ def _check_numbers(_: ShareStateShard, request: StateRequest) -> None:
         )
     for first_offset, last_offset, delivery_state, delivery_count in request.batches:
         if not 0 <= first_offset <= last_offset < _MAX_OFFSET:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "The offsets of a batch are not in order.")
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "The offsets of a batch are negative, too large or not in order."
+            )
         if delivery_state not in _DELIVERY_STATES or delivery_count < 0:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "A batch has an unknown delivery state.")
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                "A batch has an unknown delivery state or a negative delivery count.",
+            )
 
 
 CHECKS: Final[dict[type[StateRequest], tuple[Check, ...]]] = {

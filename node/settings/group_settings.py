@@ -316,7 +316,7 @@ GROUP_SETTINGS: Final = (
         INT,
         30_000,
         "How long to wait for the share coordinators before asking them again to initialize the "
-        "state of a share group; no less than offsets.commit.timeout.ms.",
+        "state of a share group. If offsets.commit.timeout.ms is longer, that is used.",
         at_least(1),
         internal=True,
     ),

@@ -69,7 +69,7 @@ def internal_topic_of(directory: Path) -> str:
     topic = directory.absolute().name.rpartition("-")[0]
     if topic not in _TOPICS:
         raise UnreadableError(
-            f"{directory} is not a directory of {', '.join(_TOPICS[:-1])} or {_TOPICS[-1]}."
+            f"{directory} is not the directory of a partition of {', '.join(_TOPICS[:-1])} or {_TOPICS[-1]}."
         )
     return topic
 
