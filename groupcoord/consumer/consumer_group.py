@@ -381,7 +381,7 @@ class ConsumerGroup:
                         epochs[partition] = member.member_epoch
 
     def _release(self, member: ConsumerMember) -> None:
-        """Remove a member's ownership of its partitions; a partition that has a newer owner stays with that owner."""
+        """Remove a member's ownership of its partitions, except of those that have a newer owner."""
         for owned in (member.assigned, member.pending_revocation):
             for topic_id, partitions in owned.items():
                 epochs = self._owner_epochs.get(topic_id, {})
