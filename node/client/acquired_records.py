@@ -112,11 +112,11 @@ class AcquiredCursor:
                 try:
                     yield from self._open_batch(view[start:end])
                 except KafkaError as error:
-                    self._refuse(header.last_offset, AcknowledgeType.REJECT, error)
+                    self._settle_unreadable(header.last_offset, AcknowledgeType.REJECT, error)
                 self._settle(header.last_offset, AcknowledgeType.GAP)
                 yield None
         except KafkaError as error:  # the start of the next batch is unknown from here on
-            self._refuse(MAX_OFFSET, AcknowledgeType.RELEASE, error)
+            self._settle_unreadable(MAX_OFFSET, AcknowledgeType.RELEASE, error)
         is_torn = end < len(view)
         self._settle(MAX_OFFSET, AcknowledgeType.RELEASE if is_torn else AcknowledgeType.GAP)
 
@@ -147,7 +147,7 @@ class AcquiredCursor:
             self.settled.append(AcknowledgedRange(first, last, kind))
         return settled
 
-    def _refuse(self, last_offset: int, kind: AcknowledgeType, error: KafkaError) -> None:
+    def _settle_unreadable(self, last_offset: int, kind: AcknowledgeType, error: KafkaError) -> None:
         self.unreadable += [
             Unreadable(self._partition, first, last, error) for first, last in self._settle(last_offset, kind)
         ]
