@@ -125,10 +125,9 @@ class History:
         return self._slot > 0
 
     def begin(self, now_ms: int, now_s: float) -> bool:
-        """Begin the sample of the present slot; return False if the slot has one already.
+        """Begin the sample of the slot of `now_ms`; return False if it has one. `now_s` is monotonic time.
 
-        `now_ms` is the time of the wall clock, and `now_s` that of a monotonic clock. If the wall clock was
-        set back, all earlier samples are dropped.
+        If the wall clock was set back, the history begins anew.
         """
         slot = now_ms // self.interval_ms
         if slot == self._slot:
