@@ -24,7 +24,7 @@ class Cause(Enum):
 
     MEMBER_JOINED = "MemberJoined"
     MEMBER_LEFT = "MemberLeft"
-    MEMBER_REMOVED = "MemberRemoved"  # by an administrator, who named its instance
+    MEMBER_REMOVED = "MemberRemoved"  # by an administrator, who gave its instance id
     SESSION_EXPIRED = "SessionExpired"
     REVOCATION_TIMED_OUT = "RevocationTimedOut"  # it did not give its partitions up in time (KIP-848)
     REBALANCE_TIMED_OUT = "RebalanceTimedOut"  # it did not join again in time

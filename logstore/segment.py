@@ -420,7 +420,7 @@ class Segment:
     # Reading.
 
     def header_at(self, position: int) -> BatchHeader | None:
-        """Return the header at `position`; None if no whole header is left there."""
+        """Return the header at `position`; None if the segment ends before the end of the header."""
         content = self.file.read_at(position, HEADER_SIZE) if position < self.size_bytes else b""
         return BatchHeader._make(HEADER.unpack(content)) if len(content) == HEADER_SIZE else None
 

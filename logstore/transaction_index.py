@@ -1,4 +1,4 @@
-"""The aborted transactions that ended in a segment (`.txnindex`), for consumers of committed records.
+"""The aborted transactions that ended in a segment (`.txnindex`), for read_committed consumers.
 
 A row is 34 bytes, big-endian: i16 version (0), i64 producer id, i64 first offset, i64 last offset (the
 marker's) and i64 last stable offset after it. Most segments have no aborted transaction and no such file.
@@ -56,7 +56,7 @@ class TransactionIndex:
         self._open_file: DiskFile | None = None  # open while rows are appended
 
     def reset(self) -> None:
-        """Start with no rows."""
+        """Remove all rows, and the file."""
         self.create()
         self._disk.remove(self.path)
 
@@ -65,7 +65,7 @@ class TransactionIndex:
         self._count, self._rows, self._last_offset, self._open_file = 0, [], -1, None
 
     def release(self) -> None:
-        """Close the file, as the segment is complete."""
+        """Close the file: the segment is complete, so that no row will be appended."""
         self._open_file = None
 
     @property
@@ -124,7 +124,7 @@ class TransactionIndex:
         return bisect_left(range(count), offset, key=self._last_offset_in_file)
 
     def append(self, transaction: AbortedTransaction) -> None:
-        """Add a row; last offsets must grow."""
+        """Append a row. Its last offset must be above that of the row before."""
         count = self.rows_count
         if count and self._last_offset < 0:
             self._last_offset = self._last_offset_in_file(count - 1)
@@ -142,14 +142,12 @@ class TransactionIndex:
         return self._open_file
 
     def collect(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
-        """Return the rows that overlap [start_offset, end_offset), and True if that is all of them.
-
-        After False, later segments may have more.
-        """
+        """Return the rows that overlap [start_offset, end_offset); False if later segments may have more."""
         found: list[AbortedTransaction] = []
         if not self.rows_count:
             return found, False
-        # A search skips rows that end before the start: their last stable offsets are below the end, too.
+        # The binary search skips the rows that end before the start. None of them would end this loop: their
+        # last stable offsets are below the end.
         for row in self._rows_from(self._first_ending_at(start_offset)):
             if row.first_offset < end_offset:
                 found.append(row)
@@ -173,7 +171,7 @@ class TransactionIndex:
             self._disk.sync_directory(self.path.parent)
 
     def problem(self, base_offset: int) -> str | None:
-        """Return the problem of the file; None if there is none."""
+        """Return the error in the file of a segment that starts at `base_offset`; None if it has none."""
         try:
             early = [row for row in self._rows_from(0) if row.last_offset < base_offset]
         except KafkaError as error:
@@ -181,7 +179,7 @@ class TransactionIndex:
         return f"its row {early[0]} lies before the segment" if early else None
 
     def check_invariants(self) -> None:
-        """Assert the order of the rows."""
+        """Assert that the rows are in order, and that those in memory are those in the file."""
         rows = self.rows
         assert rows == list(self._rows_in_file(0)), rows
         assert all(one.last_offset < other.last_offset for one, other in pairwise(rows))

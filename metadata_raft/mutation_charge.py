@@ -12,7 +12,7 @@ from ottla.metadata_raft.commands import MutationPayer
 
 
 class Taken(NamedTuple):
-    """The result of a charge: whether the mutations are rejected, and the client's throttle time."""
+    """The result of a charge: True if the mutations are rejected, and the client's throttle time."""
 
     is_refused: bool
     throttle_ms: int

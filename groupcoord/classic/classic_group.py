@@ -89,8 +89,7 @@ class ClassicGroup:
     def validate_member(self, member_id: str, group_instance_id: str | None) -> ClassicMember:
         """Return the member that a request names.
 
-        KafkaError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if its instance has joined with another member id
-        since.
+        KafkaError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has its instance id now.
         """
         if group_instance_id is not None:
             current = self.static_members.get(group_instance_id)

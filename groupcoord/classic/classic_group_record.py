@@ -55,8 +55,8 @@ def load_classic_group(group: ClassicGroup, value: GroupMetadataValue) -> None:
     # In the record's order, so that votes and elections have the same result after a restart.
     order = dict.fromkeys(member.member_id for member in value.members)
     group.members = {member_id: group.members[member_id] for member_id in order if member_id in group.members}
-    # Any program may have written the log: a leader that is no member, or an instance with two members, must
-    # not get into the state.
+    # Any program may have written the log: a leader that is no member, or an instance id with two members,
+    # must not get into the state.
     group.leader_id = value.leader if value.leader in group.members else next(iter(group.members), None)
     group.read_subscriptions()
 

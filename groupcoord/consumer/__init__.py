@@ -8,7 +8,7 @@ A member sends ConsumerGroupHeartbeat alone. The path of one:
    - `validate_heartbeat` rejects what no group could take; `leave_consumer_group` has the member epochs -1
      and -2.
    - The group: an existing one, a new one, or a classic group that `upgrade_group` converts. The member: a
-     known one, a new one, or a static one that replaces the previous member of its instance; its epoch is
+     known one, a new one, or a static one that replaces the previous member of its instance id; its epoch is
      checked, and the fields of the request are taken over.
    - `regular_expressions`: a new expression, or new topics, make a task (`executor_tasks`) for a thread, and
      `RegexesResolved` comes back later, as another decision.

@@ -1,6 +1,7 @@
-"""JoinGroup to a consumer group: a classic member reports all its fields, as in a full heartbeat (KIP-848).
+"""Handles JoinGroup of a classic member in a consumer group, while the group changes its protocol (KIP-848).
 
-It is answered at once: the member epoch is the generation, and the group has no leader.
+A JoinGroup has all fields of the member, as a full ConsumerGroupHeartbeat does. It is answered at once: the
+member epoch is the generation, and the group has no leader.
 """
 
 from collections.abc import Sequence
@@ -51,6 +52,7 @@ from ottla.logstore.words.errors import ErrorCode
 def classic_join_to_consumer_group(
     shard: GroupShard, group: ConsumerGroup, command: JoinGroup, now_ms: int
 ) -> list[Effect]:
+    """Add or update a member that uses the classic protocol. An empty group becomes a classic group."""
     if not is_session_timeout_allowed(command, shard.config):
         return refuse_join(command, ErrorCode.INVALID_SESSION_TIMEOUT, command.member_id)
     protocols = checked_protocols(command, shard.config)
@@ -64,22 +66,22 @@ def classic_join_to_consumer_group(
     if error is not None:
         given = member_id if error is ErrorCode.MEMBER_ID_REQUIRED else ""
         return refuse_join(command, error, given)
-    before, known = _member(group, command, member_id)
+    before, static = _member(group, command, member_id)
     subscription = decode_subscription(protocols[0].metadata)
-    if subscription.owned_partitions and member_id not in group.members and known is None:
+    if subscription.owned_partitions and member_id not in group.members and static is None:
         # It was a member once, and works on partitions that others may have by now; a new member owns
         # nothing.
         return refuse_join(command, ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
     after = _updated(before, command, protocols, subscription)
-    taken = 0 if known is None and member_id not in group.members else before.size_bytes
-    check_members(shard.member_bytes, after.size_bytes - taken)
+    counted = 0 if static is None and member_id not in group.members else before.size_bytes
+    check_members(shard.member_bytes, after.size_bytes - counted)
     owned = _owned(subscription, shard.topics)
-    moved, effects = _join(shard, group, before, after, known, owned, now_ms, command)
+    reconciled, effects = _join(shard, group, before, after, static, owned, now_ms, command)
     result = JoinGroupResult(
-        generation_id=moved.member_epoch,
+        generation_id=reconciled.member_epoch,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         protocol_name=protocols[0].name,
-        member_id=moved.member_id,
+        member_id=reconciled.member_id,
     )
     return [*effects, Reply(command.token, result, shows_state=True)]
 
@@ -107,18 +109,22 @@ def _join(
     group: ConsumerGroup,
     before: ConsumerMember,
     after: ConsumerMember,
-    known: ConsumerMember | None,
+    static: ConsumerMember | None,
     owned: Sequence[TopicPartitions],
     now_ms: int,
     command: JoinGroup,
 ) -> tuple[ConsumerMember, list[Effect]]:
-    """Return the member after its next step, and the effects; `known` has held its instance so far."""
+    """Return the member after one step of its reconciliation, and all effects of its JoinGroup.
+
+    `before` and `after` are the member without and with the fields of the request. `static` is the static
+    member that has its instance id so far, perhaps the member itself; None if there is none.
+    """
     group_id = group.group_id
     records: list[GroupRecord] = []
     effects: list[Effect] = []
-    if known is not None and known.member_id != after.member_id:
-        records += replace_member(group, known, before)
-        effects += timers_of(group, known.member_id)
+    if static is not None and static.member_id != after.member_id:
+        records += replace_member(group, static, before)
+        effects += timers_of(group, static.member_id)
     if after != before:
         records.append(checked_member(shard, group_id, after))
     regex = change_regex(shard, group, before, after, now_ms, command.may_describe)
@@ -128,15 +134,18 @@ def _join(
     epoch, changed_topics = group.group_epoch, frozenset(group.changed_topics)
     if changed or group.is_metadata_stale:
         epoch = bump_group_epoch(shard, group, before, after, regex.dropped, records, bumps=changed)
-    if known is not None and may_downgrade_for(shard, group, known):
+    if static is not None and may_downgrade_for(shard, group, static):
         if epoch > group.assignment_epoch:
             # The rebalance of the classic group finds the new target, and gives the member its generation.
-            return after, [*effects, *downgrade_for(shard, group, known, after, records, now_ms, epoch)]
+            return after, [*effects, *downgrade_for(shard, group, static, after, records, now_ms, epoch)]
         target = TargetOfMember(epoch, group.target_of(after.member_id, after.instance_id), [])
-        moved = _step(shard, group, after, target, owned, records, changed=changed)
-        return moved, [*effects, *downgrade_for(shard, group, known, moved, records, now_ms, epoch)]
+        reconciled = _reconcile(shard, group, after, target, owned, records, changed=changed)
+        return reconciled, [
+            *effects,
+            *downgrade_for(shard, group, static, reconciled, records, now_ms, epoch),
+        ]
     if epoch > group.group_epoch:
-        replaces = known is not None and known.member_id != after.member_id
+        replaces = static is not None and static.member_id != after.member_id
         effects.append(
             reason_of_epoch(
                 group,
@@ -150,30 +159,34 @@ def _join(
             )
         )
     target = update_target_assignment(shard, group, epoch, before, after, records, now_ms)
-    moved = _step(shard, group, after, target, owned, records, changed=changed)
+    reconciled = _reconcile(shard, group, after, target, owned, records, changed=changed)
     effects = [*checked_append(shard, records), *effects, *target.effects]
-    return moved, [*effects, *_wait_for_sync(shard, group, moved)]
+    return reconciled, [*effects, *_wait_for_sync(shard, group, reconciled)]
 
 
 def _member(
     group: ConsumerGroup, command: JoinGroup, member_id: str
 ) -> tuple[ConsumerMember, ConsumerMember | None]:
-    """Return the member as it was before this request, and the holder of its instance, perhaps itself."""
+    """Return the member without the fields of the request, and the static member of its instance id, or None.
+
+    A static member that rejoins without a member id gets a new one, and takes over the state of the member
+    that it replaces, at epoch 0.
+    """
     if command.group_instance_id is None:
         return group.members.get(member_id) or ConsumerMember(member_id=member_id), None
     if command.member_id:
         member = group.member_of(command.member_id, command.group_instance_id)
         return member, member
-    known = group.static_member(command.group_instance_id)
-    if known is None:
+    static = group.static_member(command.group_instance_id)
+    if static is None:
         return ConsumerMember(member_id=member_id), None
-    return replace(known, member_id=member_id, member_epoch=0, previous_member_epoch=0), known
+    return replace(static, member_id=member_id, member_epoch=0, previous_member_epoch=0), static
 
 
 def _updated(
     member: ConsumerMember, command: JoinGroup, protocols: Sequence[Protocol], subscription: Subscription
 ) -> ConsumerMember:
-    """Return the member as in its newest JoinGroup. All its protocols have the same topics."""
+    """Return the member with the fields of its JoinGroup; `subscription` is that of its first protocol."""
     return replace(
         member,
         instance_id=member.instance_id if command.group_instance_id is None else command.group_instance_id,
@@ -188,12 +201,15 @@ def _updated(
 
 
 def _owned(subscription: Subscription, topics: TopicsView) -> list[TopicPartitions]:
-    """Return the existing partitions that the member still reports to own; none before version 1."""
+    """Return the partitions that the member reports as owned, without those of deleted topics.
+
+    Subscriptions have owned partitions from version 1 on.
+    """
     found = [(topics.by_name(one.topic), one.partitions) for one in subscription.owned_partitions]
     return [TopicPartitions(topic.topic_id, partitions) for topic, partitions in found if topic is not None]
 
 
-def _step(
+def _reconcile(
     shard: GroupShard,
     group: ConsumerGroup,
     member: ConsumerMember,
@@ -203,10 +219,10 @@ def _step(
     *,
     changed: bool,
 ) -> ConsumerMember:
-    """Return the member one step nearer to its target."""
+    """Return the member after one step of its reconciliation; add its record to `records` if it changed."""
     if not changed and member.is_reconciled_to(target.epoch):
         return member
-    moved = reconcile(
+    reconciled = reconcile(
         member,
         target_epoch=target.epoch,
         target=target.assignment,
@@ -215,13 +231,13 @@ def _step(
         owned=owned,
         subscription_changed=changed,
     )
-    if moved != member:
-        records.append(moved.current_assignment_record(group.group_id))
-    return moved
+    if reconciled != member:
+        records.append(reconciled.current_assignment_record(group.group_id))
+    return reconciled
 
 
 def _wait_for_sync(shard: GroupShard, group: ConsumerGroup, member: ConsumerMember) -> list[Effect]:
-    """Start the time in which a member that has joined must ask for its assignment: its rebalance timeout."""
+    """Start the timer within which a member that has joined must send SyncGroup: its rebalance timeout."""
     group.awaited_joins.discard(member.member_id)
     sync = ExpireMemberSync(group_id=group.group_id, member_id=member.member_id)
     return [

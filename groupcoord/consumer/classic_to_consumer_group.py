@@ -114,7 +114,7 @@ def _classic_member(
 
 
 def _wait_for_join(group: ConsumerGroup, member: ConsumerMember) -> list[Effect]:
-    """Start the time in which a member must join again, unless an earlier answer has started it."""
+    """Start the timer within which a member must send JoinGroup again, unless it is running."""
     if member.member_id in group.awaited_joins:
         return []
     group.awaited_joins.add(member.member_id)

@@ -161,13 +161,13 @@ class ConsumerGroup:
         return member
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
-        """Return the member that holds that instance now, perhaps one that is away."""
+        """Return the member that has this instance id, even if it has left to come back; None if none has."""
         return None if instance_id is None else self.members.get(self.static_members.get(instance_id, ""))
 
     def member_of(self, member_id: str, instance_id: str | None) -> ConsumerMember:
         """Return the member that a request names.
 
-        KafkaError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if its instance has another member now.
+        KafkaError: UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has its instance id now.
         """
         if instance_id is None:
             return self.member(member_id)
@@ -183,7 +183,7 @@ class ConsumerGroup:
         return member
 
     def target_of(self, member_id: str, instance_id: str | None) -> Assignment:
-        """Return the target of the member; for a static one, that of its instance."""
+        """Return the target of the member; for a static one, that of the member with its instance id."""
         if instance_id is not None:
             member_id = self.static_members.get(instance_id, "")
         return self.targets.get(member_id, {})
@@ -381,7 +381,7 @@ class ConsumerGroup:
                         epochs[partition] = member.member_epoch
 
     def _release(self, member: ConsumerMember) -> None:
-        """Remove a member's ownership of its partitions; a partition with a later owner stays that one's."""
+        """Remove a member's ownership of its partitions, except of those that have a newer owner."""
         for owned in (member.assigned, member.pending_revocation):
             for topic_id, partitions in owned.items():
                 epochs = self._owner_epochs.get(topic_id, {})

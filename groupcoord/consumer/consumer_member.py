@@ -32,7 +32,7 @@ class ClassicPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """A member as in the log. Its epoch is -2 while its instance is away."""
+    """A member as in the log. A static member that has left to come back has the epoch -2."""
 
     member_id: str
     instance_id: str | None = None

@@ -40,13 +40,13 @@ def compute_target(
     now_ms: int,
     changed: ConsumerMember | None = None,
 ) -> TargetChange:
-    """Return the target for that group epoch, with one member as it is about to be."""
+    """Return the target for that group epoch; `changed` takes the place of the member that it changes."""
     members = dict(group.members)
     targets: dict[str, Assignment] = dict(group.targets)
     if changed is not None:
         before = group.static_member(changed.instance_id)
         if before is not None and before.member_id != changed.member_id:
-            # It takes the place of the member that had its instance.
+            # It takes the place of the member that had its instance id.
             members.pop(before.member_id, None)
             targets[changed.member_id] = targets.pop(before.member_id, {})
         members[changed.member_id] = changed
@@ -101,7 +101,7 @@ def apply_target(
     """Return the records of a target for the present members.
 
     Others may have left since it was made. A member that has joined since has nothing yet, but one that
-    replaced a member of its instance gets that one's target.
+    replaced a member with its instance id gets that member's target.
     """
     records: list[ConsumerGroupRecord] = []
     for member_id, member in sorted(group.members.items()):

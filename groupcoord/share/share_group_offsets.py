@@ -1,4 +1,4 @@
-"""Offsets of share groups: lists share-partitions, sets their start offsets, and deletes them.
+"""Offsets of share groups: lists share-partitions, sets their start offsets, and deletes their state.
 
 AlterShareGroupOffsets initializes the state again, and DeleteShareGroupOffsets deletes it. Both are for
 groups without members, and are answered when the share coordinators have answered.
@@ -44,7 +44,7 @@ NOT_EMPTY_TEXT = "The group is not empty."
 
 
 def list_share_partitions(shard: GroupShard, command: ListSharePartitions) -> list[Effect]:
-    """Decide a ListSharePartitions: those that have state; none if the group does not exist, as in Kafka."""
+    """List the share-partitions that have state; none if the group does not exist, as in Kafka."""
     group = shard.share_group(command.group_id)
     states = ShareStates() if group is None or group.states is None else group.states
     partitions = {topic_id: one.partitions for topic_id, one in states.initialized.items()}
@@ -56,7 +56,7 @@ def list_share_partitions(shard: GroupShard, command: ListSharePartitions) -> li
 
 
 def alter_share_group_offsets(shard: GroupShard, command: AlterShareGroupOffsets) -> list[Effect]:
-    """Initialize the state of partitions, with these start offsets; a missing group is created."""
+    """Initialize the state of partitions with the requested start offsets; create the group if it is new."""
     group = shard.group(command.group_id)
     if group is None:
         shard.check_new_group()
@@ -81,7 +81,7 @@ def alter_share_group_offsets(shard: GroupShard, command: AlterShareGroupOffsets
 def share_offsets_altered(
     shard: GroupShard, command: ShareStateInitialized, asked_by: AlterShareGroupOffsets
 ) -> list[Effect]:
-    """Apply the persister's answer, and answer the request that waits for it."""
+    """Apply the answer of the share coordinators, and answer the request that waits for it."""
     shard.awaiting_persister.discard(asked_by.token)
     effects = states_initialized(shard, command)
     return [*effects, Reply(asked_by.token, _altered(shard, asked_by, command.results))]
@@ -101,7 +101,10 @@ def _wanted(shard: GroupShard, command: AlterShareGroupOffsets) -> list[Wanted]:
 def _altered(
     shard: GroupShard, command: AlterShareGroupOffsets, results: Sequence[StateResult]
 ) -> AlterShareGroupOffsetsResult:
-    """Return the answer in the order of the request; a partition without a result does not exist."""
+    """Return the answer in the order of the request.
+
+    A partition without a result does not exist: no share coordinator was asked about it.
+    """
     found = {(one.key.topic_id, one.key.partition): one for one in results}
     topics = []
     for name, starts in command.topics:
@@ -123,7 +126,7 @@ def _altered(
 
 
 def delete_share_group_offsets(shard: GroupShard, command: DeleteShareGroupOffsets) -> list[Effect]:
-    """Delete the state of all partitions of these topics."""
+    """Delete the state of all partitions of the requested topics."""
     group = shard.group(command.group_id)
     if group is None:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {command.group_id} not found.")
@@ -141,10 +144,10 @@ def delete_share_group_offsets(shard: GroupShard, command: DeleteShareGroupOffse
         if topic is None:
             continue
         partitions: Sequence[int] = ()
-        done = initialized.pop(topic.topic_id, None)
-        if done is not None:
-            being = initializing.pop(topic.topic_id, done)
-            partitions = sorted(done.partitions | being.partitions)
+        ready = initialized.pop(topic.topic_id, None)
+        if ready is not None:
+            unfinished = initializing.pop(topic.topic_id, ready)
+            partitions = sorted(ready.partitions | unfinished.partitions)
             deleting[topic.topic_id] = name
         elif topic.topic_id in deleting:
             partitions = range(topic.num_partitions)  # partitions that an earlier request may have left
@@ -164,7 +167,7 @@ def delete_share_group_offsets(shard: GroupShard, command: DeleteShareGroupOffse
 def share_offsets_deleted(
     shard: GroupShard, command: DeleteShareGroupOffsets, results: Sequence[StateResult]
 ) -> list[Effect]:
-    """Apply the persister's answer: a topic is deleted if all of its partitions are."""
+    """Apply the answer of the share coordinators: a topic is deleted if all of its partitions are."""
     shard.awaiting_persister.discard(command.token)
     topics = _deleted(shard, command, results)
     group = shard.share_group(command.group_id)
@@ -189,7 +192,7 @@ def _deleted(
         if known is None or known.error is ErrorCode.NONE:
             by_topic[result.key.topic_id] = result  # the first failure of a topic counts
     deleted: list[DeletedTopic] = []
-    refused: list[DeletedTopic] = []
+    failed: list[DeletedTopic] = []
     names = set(command.topics)
     for topic_id, result in by_topic.items():
         topic = shard.topics.by_id(topic_id)
@@ -197,9 +200,9 @@ def _deleted(
         names.discard(name)
         detail = None if result.error is ErrorCode.NONE else result.message
         one = DeletedTopic(name, topic_id, result.error, detail)
-        (deleted if result.error is ErrorCode.NONE else refused).append(one)
+        (deleted if result.error is ErrorCode.NONE else failed).append(one)
     for name in command.topics:
         if name in names:
             text = UNKNOWN_TEXT if shard.topics.by_name(name) is None else NOTHING_TEXT
-            refused.append(DeletedTopic(name, error=_UNKNOWN, detail=text))
-    return [*deleted, *refused]
+            failed.append(DeletedTopic(name, error=_UNKNOWN, detail=text))
+    return [*deleted, *failed]

@@ -29,7 +29,7 @@ class ShareTarget(NamedTuple):
 def compute_share_target(
     group: ShareGroup, topics: TopicsView, *, epoch: int, now_ms: int, changed: ShareMember
 ) -> ShareTarget:
-    """Return the target for that group epoch, with one member as it is about to be."""
+    """Return the target for that group epoch; `changed` takes the place of the member that it changes."""
     members = {**group.members, changed.member_id: changed}
     computed = assign_simple(_spec(group, members.values(), topics))
     return ShareTarget(apply_share_target(group, members, computed, epoch=epoch, now_ms=now_ms), computed)

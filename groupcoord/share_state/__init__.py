@@ -20,7 +20,7 @@ share_state_scan    replays the bytes of a log into a shard
 
 Decisions:
 
-check_request       the table of checks of each request
+check_request       the checks of each request to the share coordinator, in a table
 write_state         InitializeState, WriteState, DeleteState, and the reads
 cold_snapshots      new snapshots of share-partitions that are seldom written
 forget_topics       removes states of topics that were deleted

@@ -1,8 +1,8 @@
-"""The checks of each request: one table, in Kafka's order.
+"""The checks of each request to the share coordinator: one table, in Kafka's order.
 
-A writer or reader must not be of an older epoch than the highest that was recorded: otherwise the
-share-partition has another leader by now (leader epoch), or the group got another start (state epoch). An
-epoch of -1 passes both checks. Summaries and deletions fence no leader.
+A request with an epoch below the recorded one is fenced: the share-partition has a newer leader (leader
+epoch), or its state was initialized again (state epoch). An epoch of -1 passes both checks. Only reads and
+writes of the state check the leader epoch, and only initializations and writes check the state epoch.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from ottla.groupcoord.share_state.share_state_words import (
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
-# Checks a request in a shard; later checks rely on earlier ones.
+# Raises a KafkaError if the request is not allowed in the shard; later checks rely on earlier ones.
 Check: TypeAlias = Callable[[ShareStateShard, StateRequest], None]
 _DELIVERY_STATES: Final = frozenset({AVAILABLE, ACKNOWLEDGED, ARCHIVING, ARCHIVED})
 _MAX_OFFSET: Final = 2**63 - 1
@@ -37,26 +37,26 @@ def check_request(shard: ShareStateShard, request: StateRequest) -> None:
         check(shard, request)
 
 
-def _has_partition(_: ShareStateShard, request: StateRequest) -> None:
+def _check_partition(_: ShareStateShard, request: StateRequest) -> None:
     if request.key.partition < 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
 
 
-def _is_initialized_to_write(shard: ShareStateShard, request: StateRequest) -> None:
+def _check_initialized_to_write(shard: ShareStateShard, request: StateRequest) -> None:
     if request.key not in shard.states:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "Write operation on uninitialized share partition not allowed."
         )
 
 
-def _is_initialized_to_read(shard: ShareStateShard, request: StateRequest) -> None:
+def _check_initialized_to_read(shard: ShareStateShard, request: StateRequest) -> None:
     if request.key not in shard.states:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "Read operation on uninitialized share partition not allowed."
         )
 
 
-def _is_of_newest_leader(shard: ShareStateShard, request: StateRequest) -> None:
+def _check_leader_epoch(shard: ShareStateShard, request: StateRequest) -> None:
     assert isinstance(request, ReadState | WriteState)
     if NOT_GIVEN != request.leader_epoch < shard.states[request.key].leader_epoch:
         raise KafkaError(
@@ -65,7 +65,7 @@ def _is_of_newest_leader(shard: ShareStateShard, request: StateRequest) -> None:
         )
 
 
-def _is_of_newest_state(shard: ShareStateShard, request: StateRequest) -> None:
+def _check_state_epoch(shard: ShareStateShard, request: StateRequest) -> None:
     assert isinstance(request, InitializeState | WriteState)
     known = shard.states.get(request.key)
     if known is not None and NOT_GIVEN != request.state_epoch < known.state_epoch:
@@ -75,10 +75,10 @@ def _is_of_newest_state(shard: ShareStateShard, request: StateRequest) -> None:
         )
 
 
-def _is_of_this_incarnation(shard: ShareStateShard, request: StateRequest) -> None:
-    """Raise FENCED_STATE_EPOCH for a writer that read an earlier incarnation of the state.
+def _check_incarnation(shard: ShareStateShard, request: StateRequest) -> None:
+    """Raise FENCED_STATE_EPOCH if the state that the writer read was deleted and initialized again since.
 
-    Kafka has no such check: a leader that does not know of a deletion goes on writing into the new state.
+    Kafka has no such check: there, a leader that missed the deletion goes on writing into the new state.
     """
     assert isinstance(request, WriteState)
     incarnation = shard.incarnation_of(request.key)
@@ -88,25 +88,27 @@ def _is_of_this_incarnation(shard: ShareStateShard, request: StateRequest) -> No
         )
 
 
-def _has_topic(shard: ShareStateShard, request: StateRequest) -> None:
+def _check_topic(shard: ShareStateShard, request: StateRequest) -> None:
     if request.key.partition >= shard.partitions_of(request.key.topic_id):
         raise KafkaError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
         )
 
 
-def _has_numbers_that_may_be(_: ShareStateShard, request: StateRequest) -> None:
+def _check_numbers(_: ShareStateShard, request: StateRequest) -> None:
     """Raise INVALID_REQUEST for impossible numbers.
 
     Kafka has no such check: its nodes send no such numbers, but other clients must not ruin the state (D63).
     """
     assert isinstance(request, InitializeState | WriteState)
     if request.start_offset < NOT_GIVEN or request.state_epoch < NOT_GIVEN:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "A start offset or an epoch is negative.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "A start offset or a state epoch is below -1.")
     if isinstance(request, InitializeState):
         return
     if request.leader_epoch < NOT_GIVEN or request.delivery_complete_count < NOT_GIVEN:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "A leader epoch or a count is negative.")
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "A leader epoch or a count of completed deliveries is below -1."
+        )
     if len(request.batches) > MAX_BATCHES:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"More than {MAX_BATCHES} batches are in one request.")
     if len(request.dead_letters or b"") > MAX_DEAD_LETTERS_BYTES:
@@ -116,23 +118,28 @@ def _has_numbers_that_may_be(_: ShareStateShard, request: StateRequest) -> None:
         )
     for first_offset, last_offset, delivery_state, delivery_count in request.batches:
         if not 0 <= first_offset <= last_offset < _MAX_OFFSET:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "The offsets of a batch are not in order.")
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "The offsets of a batch are negative, too large or not in order."
+            )
         if delivery_state not in _DELIVERY_STATES or delivery_count < 0:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "A batch has an unknown delivery state.")
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                "A batch has an unknown delivery state or a negative delivery count.",
+            )
 
 
 CHECKS: Final[dict[type[StateRequest], tuple[Check, ...]]] = {
-    InitializeState: (_has_partition, _has_numbers_that_may_be, _is_of_newest_state, _has_topic),
-    ReadState: (_has_partition, _is_initialized_to_read, _is_of_newest_leader, _has_topic),
-    ReadStateSummary: (_has_partition, _has_topic),
+    InitializeState: (_check_partition, _check_numbers, _check_state_epoch, _check_topic),
+    ReadState: (_check_partition, _check_initialized_to_read, _check_leader_epoch, _check_topic),
+    ReadStateSummary: (_check_partition, _check_topic),
     WriteState: (
-        _has_partition,
-        _is_initialized_to_write,
-        _has_numbers_that_may_be,
-        _is_of_newest_leader,
-        _is_of_newest_state,
-        _is_of_this_incarnation,
-        _has_topic,
+        _check_partition,
+        _check_initialized_to_write,
+        _check_numbers,
+        _check_leader_epoch,
+        _check_state_epoch,
+        _check_incarnation,
+        _check_topic,
     ),
-    DeleteState: (_has_partition, _has_topic),
+    DeleteState: (_check_partition, _check_topic),
 }

@@ -43,7 +43,7 @@ class _Copied:
         self, topic: str, begins: dict[TopicPartition, int], ends: dict[TopicPartition, int]
     ) -> None:
         self._topic, self._begins, self._ends = topic, begins, ends
-        self.next = dict(begins)  # behind the last record that the target acknowledged
+        self.next = dict(begins)  # the offset after the last record that the target acknowledged
         self.records = dict.fromkeys(begins, 0)
 
     def print(self, *, as_json: bool) -> None:

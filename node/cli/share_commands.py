@@ -103,7 +103,7 @@ class _Loop:
         for one in self._consumer.take_unreadable():
             where = f"offset {one.first}" if one.first == one.last else f"offsets {one.first} to {one.last}"
             print(
-                f"warning: {where} of {one.partition} cannot be opened and are not printed: "
+                f"warning: {where} of {one.partition} cannot be read and are not printed: "
                 f"{_reason(one.error)}.",
                 file=sys.stderr,
                 flush=True,

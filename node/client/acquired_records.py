@@ -1,8 +1,8 @@
 """Records that this member of a share group has acquired: a cursor over them, and their acknowledgements.
 
 A ShareFetch response has whole batches, and the ranges of their offsets that this member acquired. Offsets in
-these ranges without a record (compaction, markers) are acknowledged as gaps. A batch that cannot be opened is
-rejected, so that it is not delivered to another member, which could not open it either.
+these ranges without a record (compaction, markers) are acknowledged as gaps. A batch that cannot be read is
+rejected, so that it is not delivered to another member, which could not read it either.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,7 +37,7 @@ class AcknowledgedRange(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """Acquired offsets whose bytes cannot be opened, and the error."""
+    """Acquired offsets of a batch that cannot be read, and the error."""
 
     partition: TopicPartition
     first: int
@@ -60,9 +60,10 @@ def joined(ranges: Iterable[AcknowledgedRange]) -> list[AcknowledgedRange]:
 class AcquiredCursor:
     """A cursor over the acquired records of one partition in one response.
 
-    Iterating yields records, and None after some work that found none. `settled` has the ranges that are
-    acknowledged without being returned, `unreadable` those of them that could not be opened, and `rest` the
-    acquired ranges that are not opened yet. KafkaError if the ranges of the response are impossible.
+    Iterating yields records, and None after some work that found none, so that the caller can pause.
+    `settled` has the ranges that are acknowledged without being returned, `unreadable` those of them that
+    could not be read, and `rest` the ranges that are neither returned nor settled yet. KafkaError if the
+    ranges of the response overlap or are not in order.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class AcquiredCursor:
 
     @property
     def rest(self) -> list[tuple[int, int]]:
-        """Return the acquired ranges that were not returned yet."""
+        """Return the acquired ranges that are neither returned nor settled yet."""
         return [(first, last) for first, last, _ in reversed(self._ranges)]
 
     def _open(self, view: memoryview) -> Iterator[SharedRecord | None]:
@@ -111,11 +112,11 @@ class AcquiredCursor:
                 try:
                     yield from self._open_batch(view[start:end])
                 except KafkaError as error:
-                    self._refuse(header.last_offset, AcknowledgeType.REJECT, error)
+                    self._settle_unreadable(header.last_offset, AcknowledgeType.REJECT, error)
                 self._settle(header.last_offset, AcknowledgeType.GAP)
                 yield None
         except KafkaError as error:  # the start of the next batch is unknown from here on
-            self._refuse(MAX_OFFSET, AcknowledgeType.RELEASE, error)
+            self._settle_unreadable(MAX_OFFSET, AcknowledgeType.RELEASE, error)
         is_torn = end < len(view)
         self._settle(MAX_OFFSET, AcknowledgeType.RELEASE if is_torn else AcknowledgeType.GAP)
 
@@ -135,7 +136,7 @@ class AcquiredCursor:
                 yield SharedRecord(self._partition, record, count)
 
     def _settle(self, last_offset: int, kind: AcknowledgeType) -> list[tuple[int, int]]:
-        """Acknowledge the offsets up to `last_offset` that were not returned yet; return their ranges."""
+        """Acknowledge the rest up to `last_offset` with this type; return its ranges."""
         settled: list[tuple[int, int]] = []
         while self._ranges and self._ranges[-1][0] <= last_offset:
             first, last, count = self._ranges.pop()
@@ -146,7 +147,7 @@ class AcquiredCursor:
             self.settled.append(AcknowledgedRange(first, last, kind))
         return settled
 
-    def _refuse(self, last_offset: int, kind: AcknowledgeType, error: KafkaError) -> None:
+    def _settle_unreadable(self, last_offset: int, kind: AcknowledgeType, error: KafkaError) -> None:
         self.unreadable += [
             Unreadable(self._partition, first, last, error) for first, last in self._settle(last_offset, kind)
         ]

@@ -1,9 +1,9 @@
 """JSON that is stored as it was written: each number with its digits, each name of an object once.
 
 A float holds some 17 digits and loses the notation (1.10, -0), and if a name is repeated a parser keeps one
-value. So orjson's result is used only if orjson writes the same document from it, whitespace aside, which is
-true of nearly every document. In the others numbers are kept as texts (`orjson.Fragment`). A document that
-cannot be kept is rejected, and `json_refusal` names the field.
+value. So the values that orjson has parsed are used only if orjson writes the same document from them again,
+whitespace aside: it does so for nearly every document. In the others numbers are kept as texts
+(`orjson.Fragment`). A document that cannot be kept is rejected, and `json_refusal` names the field.
 """
 
 import json
@@ -40,11 +40,12 @@ _EXACT_FLOATS: Final = 2.0**53  # each integer below it has an exact float
 
 
 def load_json(document: bytes | bytearray) -> Any:
-    """Parse a JSON document for `dump_json`; ValueError with the field if it cannot be stored exactly.
+    """Parse a JSON document so that `dump_json` writes it unchanged; ValueError with the field if it cannot.
 
-    It may have up to `MAX_PARTS`. Numbers that would change become an `orjson.Fragment`, and integers beyond
-    64 bits an int. Rejected are numbers with a point or exponent beyond the largest float, NaN, texts that
-    have no UTF-8, and names that are repeated in an object, since parsers disagree about them.
+    Numbers that a float would change become an `orjson.Fragment`, and integers beyond 64 bits an int.
+    Documents are rejected if they have more than `MAX_PARTS` parts, a number with a point or exponent beyond
+    the largest float, NaN, a text that has no UTF-8, or an object with a repeated name, since parsers
+    disagree about it.
     """
     check_parts(document)
     try:
@@ -71,9 +72,10 @@ def _parts_in(document: bytes | bytearray) -> int:
 
 
 def load_for_comparison(document: bytes | bytearray) -> Any:
-    """Parse a JSON document for `is_same_json`; ValueError if it is not JSON, or beyond `COMPARED_PARTS`.
+    """Parse a JSON document for `is_same_json`; ValueError if it is not JSON, or too large.
 
-    If a name is repeated its last value counts. NaN is accepted, and equals nothing.
+    It may have up to `COMPARED_PARTS` parts. If a name is repeated, its last value counts. NaN is accepted,
+    and equals nothing.
     """
     check_parts(document, COMPARED_PARTS)
     if not _needs_decimals(document):
@@ -81,7 +83,7 @@ def load_for_comparison(document: bytes | bytearray) -> Any:
             return orjson.loads(document)
         except orjson.JSONDecodeError:
             pass  # json accepts NaN and lone surrogates, which should hide no other field
-    return _load(document, _COMPARING)
+    return _load(document, _COMPARING_DECODER)
 
 
 def is_same_json(one: Any, other: Any) -> bool:
@@ -125,7 +127,7 @@ def _load_exactly(document: bytes | bytearray, error: orjson.JSONDecodeError | N
     """Parse with numbers as they are written; `error` is the reason why orjson could not parse it."""
     is_plain = error is None and _MINUS_ZERO.search(document) is None
     try:
-        loaded = _load(document, _KEEPING if is_plain else _JUDGING)
+        loaded = _load(document, _EXACT_DECODER if is_plain else _STRICT_DECODER)
         if error is not None:  # unlike orjson, json accepts lone surrogates
             dump_json(loaded)
     except UnicodeDecodeError as failure:
@@ -142,31 +144,36 @@ def _load(document: bytes | bytearray, decoder: json.JSONDecoder) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def _kept_float(text: str) -> Any:
+def _exact_float(text: str) -> Any:
     if isinf(float(text)):
         raise ValueError(f"{text[:40]} is beyond the largest float")
     return orjson.Fragment(text)
 
 
-def _kept_integer(text: str) -> Any:
+def _exact_integer(text: str) -> Any:
     return orjson.Fragment(text) if text == "-0" or len(text) > MAX_INTEGER_DIGITS else int(text)
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name is repeated")
     return found
 
 
-def _refuse(name: str) -> Any:
+def _reject_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
 # In a document that orjson could parse no number is beyond the largest float.
-_KEEPING: Final = json.JSONDecoder(parse_float=orjson.Fragment, object_pairs_hook=_distinct)
-_JUDGING: Final = json.JSONDecoder(
-    parse_float=_kept_float, parse_int=_kept_integer, parse_constant=_refuse, object_pairs_hook=_distinct
+_EXACT_DECODER: Final = json.JSONDecoder(
+    parse_float=orjson.Fragment, object_pairs_hook=_object_without_repetition
+)
+_STRICT_DECODER: Final = json.JSONDecoder(
+    parse_float=_exact_float,
+    parse_int=_exact_integer,
+    parse_constant=_reject_constant,
+    object_pairs_hook=_object_without_repetition,
 )
 
 
@@ -174,7 +181,7 @@ _JUDGING: Final = json.JSONDecoder(
 
 
 def _needs_decimals(document: bytes | bytearray) -> bool:
-    """Return True if a float or 64 bits may not be exact for a number in the document."""
+    """Return True if the document may have a number that no float and no 64-bit integer holds exactly."""
     kinds = document.translate(_KINDS)
     return _MANY_DIGITS in kinds or (_MAYBE_EXPONENT in kinds and _EXPONENT.search(document) is not None)
 
@@ -190,7 +197,7 @@ def _compared_integer(text: str) -> Any:
     return Decimal(text) if len(text) > MAX_INTEGER_DIGITS else int(text)
 
 
-_COMPARING: Final = json.JSONDecoder(
+_COMPARING_DECODER: Final = json.JSONDecoder(
     parse_float=_decimal, parse_int=_compared_integer, parse_constant=orjson.Fragment
 )
 
@@ -209,7 +216,7 @@ def _scalar(value: Any) -> Any:
 
 
 def _pieces(content: Any) -> list[bytes]:
-    """Write without recursion; TypeError for a text that has no UTF-8."""
+    """Return the JSON of a value in pieces, without recursion; TypeError for a text that has no UTF-8."""
     pieces: list[bytes] = []
     waiting: list[Any] = [content]  # still to be written, last first; bytes are written as they are
     while waiting:

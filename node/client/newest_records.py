@@ -1,9 +1,9 @@
-"""The offsets at which the newest N records of partitions begin, counting only records that a consumer sees.
+"""Finds the offset from which a partition has its newest N records, counting only those a consumer sees.
 
 Not every offset has a record: some have a marker of a transaction or an aborted record, or were compacted. So
 the search reads backwards from the end in windows that grow, until it has counted N records in each
-partition, reached the start of the log, or run out of time. The caller gets a reason for each partition with
-fewer.
+partition, reached the start of the log, or run out of time. If a partition may have fewer records from the
+offset on, the caller gets the reason.
 """
 
 from collections import deque
@@ -22,16 +22,16 @@ ROUND_S: Final = 5.0  # for a leader to answer: a member of a group sends no hea
 
 
 class Span(NamedTuple):
-    """The first offset of a partition, and the offset behind its last one."""
+    """The first offset of a partition, and the offset after its last one."""
 
     first: int
     end: int
 
 
 class Shortfall(Enum):
-    """The reason why there may be fewer than N records from an offset on, though the log has more."""
+    """The reason why a partition may have fewer than N records from the result on, and more before it."""
 
-    DEADLINE = "deadline"  # the search had no more time
+    DEADLINE = "deadline"  # the deadline was over, or the caller ended the search
     COUNTED = "counted"  # N is above MAX_COUNTED, so offsets were counted
     UNAVAILABLE = "unavailable"  # the partition could not be read
 
@@ -46,37 +46,37 @@ class Newest(NamedTuple):
 class _Search:
     """The progress of the search in one partition."""
 
-    __slots__ = ("first", "found", "place", "searched_to", "shortfall", "wanted", "window")
+    __slots__ = ("first", "found", "missing", "offset", "searched_to", "shortfall", "window")
 
     def __init__(self, span: Span, count: int) -> None:
         self.first = span.first
-        self.wanted = count
+        self.missing = count  # records that are not found yet
         self.window = count
         self.searched_to = span.end  # the records from here to the end are counted
-        self.place = max(span.first, span.end - count)  # the result if there is no time to read
+        self.offset = max(span.first, span.end - count)  # the result if the search ends now
         self.found: deque[int] = deque(maxlen=count)  # the newest offsets of the current window
         self.shortfall: Shortfall | None = None
 
     @property
     def is_done(self) -> bool:
-        return not self.wanted or self.searched_to <= self.first
+        return not self.missing or self.searched_to <= self.first
 
     @property
     def window_start(self) -> int:
         return max(self.first, self.searched_to - self.window)
 
     def end_window(self) -> None:
-        """Add the result of a whole window."""
-        self.wanted -= len(self.found)
+        """Count the records of a window that was read to its end, and go on to the one before it."""
+        self.missing -= len(self.found)
         self.searched_to = self.window_start
-        self.place = self.found[0] if not self.wanted else self.searched_to
+        self.offset = self.found[0] if not self.missing else self.searched_to
         self.window *= GROWTH
-        self.found = deque(maxlen=self.wanted)
+        self.found = deque(maxlen=self.missing)
 
     def outcome(self, shortfall: Shortfall) -> Newest:
-        """Return the offset; `shortfall` is the reason if the search ended before it was done."""
-        is_short = not self.is_done and self.place > self.first
-        return Newest(self.place, (self.shortfall or shortfall) if is_short else None)
+        """Return the result so far; `shortfall` is the reason why the search ended, if it was not done."""
+        is_short = not self.is_done and self.offset > self.first
+        return Newest(self.offset, (self.shortfall or shortfall) if is_short else None)
 
 
 async def _go_on() -> bool:
@@ -93,8 +93,8 @@ async def newest_offsets(
 ) -> dict[TopicPartition, Newest]:
     """Return the offset from which each partition has its newest `count` records, or all that it has.
 
-    A partition that may have fewer has a reason: the deadline of the client was over, or `goes_on`, which is
-    awaited after each round of fetches, returned False. KafkaError as in Consumer.
+    The search ends early at the deadline of the client, or when `goes_on`, which is awaited after each round
+    of fetches, returns False. KafkaError as in `Consumer.fetch`.
     """
     searches = {one: _Search(span, count) for one, span in spans.items()}
     if count > MAX_COUNTED:
@@ -114,7 +114,7 @@ async def _read_windows(
     searches: Mapping[TopicPartition, _Search],
     goes_on: Callable[[], Awaitable[bool]],
 ) -> bool:
-    """Read one window of each readable partition; return False if the time ran out before the end."""
+    """Read one window of each readable partition; return False if the search must end before that."""
     ends = {one: search.searched_to for one, search in searches.items()}
     consumer.positions = {one: search.window_start for one, search in searches.items()}
     while consumer.positions:

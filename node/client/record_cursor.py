@@ -51,7 +51,7 @@ class RecordCursor:
 def _open(
     view: memoryview, aborted: Sequence[AbortedTransaction], offset: int, max_window_bytes: int
 ) -> Iterator[Record | int | None]:
-    """Yield the data records from `offset` on, None for pauses, and after each batch the offset behind it."""
+    """Yield the data records from `offset` on, None for pauses, and after each batch the next offset."""
     waiting = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
     open_aborted: set[int] = set()
     for start, header in iterate_headers(view):

@@ -27,7 +27,10 @@ class Search(NamedTuple):
 
 
 async def start_offsets(client: Client, view: TransactionView) -> StartOffsets:
-    """Return the first offset of the open transaction in each existing partition; None if there is none."""
+    """Return the first offset of the open transaction in each of its partitions that exists.
+
+    None if it is not open in the partition, `UNKNOWN` if no leader answered.
+    """
     leaders = await txn_admin.leaders_of(client, view.partitions)
     led = [one for one, leader in leaders.items() if leader != NO_LEADER]
     starts: dict[TopicPartition, int | None] = dict.fromkeys(leaders, UNKNOWN)
@@ -52,7 +55,7 @@ async def abort(client: Client, transactional_id: str) -> None:
 
 
 async def abort_in_log(client: Client, partition: TopicPartition, start_offset: int) -> ProducerView:
-    """Abort a hanging transaction in one log, where it starts at this offset; return its producer."""
+    """Abort the hanging transaction that starts at this offset of a partition; return its producer."""
     views = (await txn_admin.describe_producers(client, [partition]))[partition]
     producer = next((one for one in views if one.start_offset == start_offset), None)
     if producer is None:
@@ -64,7 +67,7 @@ async def abort_in_log(client: Client, partition: TopicPartition, start_offset: 
 async def find_hanging(
     client: Client, *, topics: Topics | None, broker_id: int | None, longer_than_ms: int
 ) -> Search:
-    """Find hanging transactions: in topics, in the replicas of a broker, or everywhere (None)."""
+    """Find hanging transactions in topics, in the replicas of a broker, or everywhere if both are None."""
     leaderless: list[TopicPartition] = []
     if topics is not None:
         partitions = await partitions_of(client, topics)

@@ -263,7 +263,7 @@ class Dispatcher:
             )
         except KafkaError:
             return True  # the general path reports the error
-        return self.quotas.has_of_produce(connection.info.access.principal, client_id)
+        return self.quotas.has_produce_quota(connection.info.access.principal, client_id)
 
     def _charge_of(
         self,

@@ -102,7 +102,7 @@ def handle(
 
 
 def matching(pattern: str, listed: Listed, pause: Callable[[], None]) -> Listed:
-    """Return the transactions whose whole id matches; `pause` is called now and then and may raise.
+    """Return the transactions whose whole id matches; `pause` is called at intervals and may raise.
 
     Raises INVALID_REGULAR_EXPRESSION for an invalid pattern.
     """

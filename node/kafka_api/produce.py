@@ -141,7 +141,7 @@ def _in_transaction(
     append: ProduceAppend,
     transactional_id: str,
 ) -> Steps[Result[ProduceResponse]]:
-    parts = yield from transactional_produce.verify(services, context, request, append)
+    parts = yield from transactional_produce.prepare_parts(services, context, request, append)
     codes = transactional_produce.ask(services, context, transactional_id, parts)
     if codes is None:
         return (yield from _appended(request, append, transactional_produce.verdicts(parts, {}, context)))

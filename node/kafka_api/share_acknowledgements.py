@@ -1,4 +1,4 @@
-"""The acknowledgements in ShareAcknowledge and ShareFetch: validated, authorized and passed on."""
+"""Validates and authorizes the acknowledgements in ShareAcknowledge and ShareFetch, and passes them on."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
@@ -21,7 +21,7 @@ _RENEW: Final = int(AcknowledgeType.RENEW)
 
 
 class _Batch(Protocol):
-    """A batch of either API."""
+    """An acknowledgement batch of either API."""
 
     @property
     def first_offset(self) -> int: ...
@@ -46,10 +46,10 @@ def acknowledge(
 ) -> Answers:
     """Pass a member's acknowledgements to the share-partitions; return the answer for each of them.
 
-    As in Apache Kafka, partitions without batches are answered only beside others that have some.
+    As in Apache Kafka, partitions without batches are answered only if another partition has batches.
     """
     access, image = context.access, services.metadata.image
-    most = (
+    max_type = (
         AcknowledgeType.RENEW if context.api_version >= FIRST_VERSION_WITH_RENEW else AcknowledgeType.REJECT
     )
     answers: Answers = {}
@@ -63,16 +63,16 @@ def acknowledge(
             batches = one.acknowledgement_batches
             if known is None:
                 answers[place] = Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
-            elif (said := joined_batches(batches, most, is_renew=is_renew)) is None:
+            elif (joined := joined_batches(batches, max_type, is_renew=is_renew)) is None:
                 answers[place] = Refusal(ErrorCode.INVALID_REQUEST)
             elif not is_allowed:
                 answers[place] = Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             elif not 0 <= place.partition < len(known.partitions):
                 answers[place] = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            elif not said:
+            elif not joined:
                 empty.append(place)
             else:
-                interested[place] = said
+                interested[place] = joined
     if interested:
         answers |= services.shares.acknowledge(key, interested)
         answers |= dict.fromkeys(empty, Refusal())
@@ -80,35 +80,35 @@ def acknowledge(
 
 
 def joined_batches(
-    batches: Sequence[_Batch], most: int, *, is_renew: bool
+    batches: Sequence[_Batch], max_type: int, *, is_renew: bool
 ) -> list[AcknowledgementBatch] | None:
-    """Return the batches, with neighbours that have a type for each record joined; None if they are invalid.
+    """Return the batches, or None if they are invalid. Adjacent batches with a type per record are merged.
 
-    Invalid are batches out of order, and types that the request may not have. librdkafka sends a batch for
-    each record.
+    Batches are invalid if they are not in order, or have a type above `max_type`, or RENEW unless `is_renew`.
+    librdkafka sends a batch for each record, so there is much to merge.
     """
     joined: list[AcknowledgementBatch] = []
-    kinds: list[int] = []  # the types of a run of neighbours that starts at `begin`
+    types_of_run: list[int] = []  # of adjacent batches with a type per record, from `begin` on
     begin, end = 0, -1
     for batch in batches:
         first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
         count = len(types)
         if first > last or first < end or not count or (count > 1 and last - first != count - 1):
             return None
-        if min(types) < 0 or max(types) > most or (not is_renew and _RENEW in types):
+        if min(types) < 0 or max(types) > max_type or (not is_renew and _RENEW in types):
             return None
-        is_typed_each = count == last - first + 1
-        if kinds and is_typed_each and first == end + 1:
-            kinds += types
+        has_type_per_record = count == last - first + 1
+        if types_of_run and has_type_per_record and first == end + 1:
+            types_of_run += types
         else:
-            if kinds:
-                joined.append(AcknowledgementBatch(begin, end, tuple(kinds)))
-            begin, kinds = first, list(types) if is_typed_each else []
-            if not is_typed_each:
+            if types_of_run:
+                joined.append(AcknowledgementBatch(begin, end, tuple(types_of_run)))
+            begin, types_of_run = first, list(types) if has_type_per_record else []
+            if not has_type_per_record:
                 joined.append(AcknowledgementBatch(first, last, tuple(types)))
         end = last
-    if kinds:
-        joined.append(AcknowledgementBatch(begin, end, tuple(kinds)))
+    if types_of_run:
+        joined.append(AcknowledgementBatch(begin, end, tuple(types_of_run)))
     return joined
 
 

@@ -219,7 +219,7 @@ def _bounds(asked: _Request) -> tuple[int, int]:
 def _rotated(
     wanted: Mapping[TopicIdPartition, CachedPartition], epoch: int
 ) -> Mapping[TopicIdPartition, CachedPartition]:
-    """Return the partitions, starting with another one in each epoch, so that each is first now and then.
+    """Return the partitions, starting with another one in each epoch, so that all have a turn as the first.
 
     If there are very many, some of them are returned, and the next ones in the next epoch.
     """

@@ -1,8 +1,7 @@
 """Produce in a transaction: the coordinator verifies it before its first batch goes into a log (KIP-890).
 
 Up to version 11 the client must have added the partition to its transaction; from 12 on Produce adds it. The
-request waits for the coordinator as a whole, as in Apache Kafka, so that the batches of a producer stay in
-order.
+whole request waits for the coordinator, as in Apache Kafka, so that the batches of a producer stay in order.
 """
 
 import struct
@@ -24,8 +23,8 @@ from ottla.node.work.turns import Steps
 FIRST_VERSION_WITH_ABORTABLE: Final = 11
 FIRST_VERSION_THAT_ADDS: Final = 12
 _PRODUCER = struct.Struct(">qhi")  # id, epoch, base sequence
-PRODUCER_AT: Final = 43
-# A guard to append a batch with, None for none, or the reason why the batch is rejected.
+PRODUCER_AT: Final = 43  # the position of these fields in a batch
+# The guard to append a batch with (None: it needs none), or the reason why the batch is rejected.
 Verdict: TypeAlias = Guard | KafkaError | None
 _UNREACHABLE: Final = (
     ErrorCode.NETWORK_EXCEPTION,
@@ -37,9 +36,9 @@ _UNREACHABLE: Final = (
 
 
 class Part:
-    """One partition of the request, and what it needs before the append."""
+    """One partition of the request, and the verification of its batch before the append."""
 
-    __slots__ = ("asked", "data", "guard", "producer", "refused", "topic")
+    __slots__ = ("asked", "data", "error", "guard", "producer", "topic")
 
     def __init__(self, topic: str | None, data: PartitionProduceData) -> None:
         self.topic = topic
@@ -47,31 +46,34 @@ class Part:
         self.producer = _producer_of(data.records)  # if the batch belongs to a transaction
         self.guard: Guard | None = None  # to append with
         self.asked: TopicPartition | None = None  # if the coordinator must confirm this partition
-        self.refused: KafkaError | None = None
+        self.error: KafkaError | None = None  # if the batch is rejected
 
-    def prepare(self, append: ProduceAppend, *, bumps_epoch: bool, is_asked: bool) -> None:
-        """Find out if the coordinator must be asked about the partition, or why the batch is rejected."""
+    def prepare(self, append: ProduceAppend, *, bumps_epoch: bool, is_verified: bool) -> None:
+        """Decide if the coordinator must be asked about the partition, or if the batch is rejected already.
+
+        If not `is_verified`, verification is disabled, and the batch is appended unverified.
+        """
         assert self.producer is not None
         try:
             guard = append.partition_to_write(self.topic, self.data.index).begin_verification(
                 *self.producer, bumps_epoch=bumps_epoch, now_ms=append.now_ms
             )
         except KafkaError as error:
-            self.refused = kept(error)
+            self.error = kept(error)
             return
         if guard is None:
             return
         assert self.topic is not None
-        self.guard = guard if is_asked else NOT_VERIFIED
-        self.asked = TopicPartition(self.topic, self.data.index) if is_asked else None
+        self.guard = guard if is_verified else NOT_VERIFIED
+        self.asked = TopicPartition(self.topic, self.data.index) if is_verified else None
 
 
-def verify(
+def prepare_parts(
     services: Services, context: RequestContext, request: ProduceRequest, append: ProduceAppend
 ) -> Steps[list[Part]]:
-    """Return the partitions of a request that need a verdict: those with transactional batches.
+    """Return the partitions of a request that have transactional batches, prepared for `ask` and `verdicts`.
 
-    If the batches have several producer ids, all partitions are returned, and all are rejected.
+    If the batches have several producers, all partitions of the request are returned, and all are rejected.
     """
     parts: list[Part] = []
     for topic in request.topic_data:
@@ -81,14 +83,14 @@ def verify(
     adds = context.api_version >= FIRST_VERSION_THAT_ADDS
     if len({part.producer[:2] for part in of_transactions if part.producer is not None}) > 1:
         for part in parts:
-            part.refused = KafkaError(
+            part.error = KafkaError(
                 ErrorCode.INVALID_PRODUCER_ID_MAPPING,
                 "Transactional records contained more than one producer ID",
             )
         return parts
-    is_asked = adds or services.config.transaction_partition_verification_enable
+    is_verified = adds or services.config.transaction_partition_verification_enable
     for part in of_transactions:
-        part.prepare(append, bumps_epoch=adds, is_asked=is_asked)
+        part.prepare(append, bumps_epoch=adds, is_verified=is_verified)
         yield
     return of_transactions
 
@@ -117,28 +119,28 @@ def verdicts(parts: Sequence[Part], codes: Codes, context: RequestContext) -> di
     """
     found: dict[int, Verdict] = {}
     for part in parts:
-        refused = part.refused
+        error = part.error
         if part.asked is not None:
-            refused = refusal(codes[part.asked], context.api_version)
-        found[id(part.data)] = part.guard if refused is None else refused
+            error = refusal(codes[part.asked], context.api_version)
+        found[id(part.data)] = part.guard if error is None else error
     return found
 
 
 def _producer_of(records: Buffer | None) -> tuple[int, int, int] | None:
-    """Return id, epoch and sequence of a batch that belongs to a transaction; None for another batch."""
+    """Return the producer id, epoch and base sequence of a transactional batch; None for any other batch."""
     if records is None or len(records) < HEADER_SIZE or not is_transactional(records):
         return None
     producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(records, PRODUCER_AT)
     # A batch without a sequence is rejected, and its sequence must not count as the lowest one.
-    is_whole = producer_id >= 0 and base_sequence >= 0
-    return (producer_id, producer_epoch, base_sequence) if is_whole else None
+    has_sequence = producer_id >= 0 and base_sequence >= 0
+    return (producer_id, producer_epoch, base_sequence) if has_sequence else None
 
 
 def refusal(code: ErrorCode, version: int) -> KafkaError | None:
-    """Return the error for a client of this version that stands for the coordinator's code; None to append.
+    """Return the error for a client of this Produce version after the coordinator's answer; None after NONE.
 
-    If no coordinator answered, or the previous transaction is still ending, it is an error that every client
-    retries.
+    If no coordinator answered, or a previous transaction is still ending (before version 12), it is an error
+    that every client retries.
     """
     if code is ErrorCode.NONE:
         return None

@@ -42,7 +42,7 @@ class DamagedReplicas:
         self.note(name, damaged=True)
         now = asyncio.get_running_loop().time
         deadline = now() + self._leave_s
-        while (partition := self._find(name)) is not None and partition.may_be_relieved and now() < deadline:
+        while (partition := self._find(name)) is not None and partition.may_leave_isr and now() < deadline:
             await asyncio.sleep(CHECK_S)
 
     def circumstances(self, name: TopicPartition) -> object:

@@ -596,7 +596,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._files is None or not self._files.is_sending
 
     def _only_waits(self) -> bool:
-        """Return True if a request waits that changes nothing, and no whole request is behind it."""
+        """Return True if the waiting request changes nothing, and no complete request follows it."""
         waiting = self._waiting
         return waiting is not None and not self._is_under_way(waiting) and not self.buffer.has_whole_frame
 

@@ -1,6 +1,6 @@
 """Measures the load that clients put on a node against the quotas of the cluster.
 
-Without quotas `are_set` is false, and a request checks nothing else.
+While no quota is set, `are_set` is false, and a request looks at nothing else.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -45,7 +45,7 @@ class _Measured:
 
 
 class RateQuotas:
-    """The quotas of one key, and the measured rates."""
+    """The quotas of one kind, such as producer_byte_rate, and the measured rates of clients."""
 
     def __init__(
         self,
@@ -53,12 +53,12 @@ class RateQuotas:
         windows: Windows,
         now_ms: Callable[[], int],
         *,
-        most_throttle_ms: int = MAX_THROTTLE_MS,
+        max_throttle_ms: int = MAX_THROTTLE_MS,
     ) -> None:
         self._key = key
         self._windows = windows
         self._now_ms = now_ms
-        self._most_throttle_ms = most_throttle_ms
+        self._max_throttle_ms = max_throttle_ms
         self._entities = QuotaEntities({}, key)
         self._measured: QuotaBuckets[Sharers, _Measured] = QuotaBuckets(lambda: _Measured(windows))
         self.are_set = False
@@ -85,7 +85,7 @@ class RateQuotas:
         now_ms = self._now_ms()
         rate = self._measured.of(quota.sharers, now_ms).rate
         rate.record(float(value), now_ms)
-        return rate.throttle_ms(quota.limit, now_ms, most_ms=self._most_throttle_ms)
+        return rate.throttle_ms(quota.limit, now_ms, max_ms=self._max_throttle_ms)
 
     def add(self, principal: str, client_id: str | None, value: float) -> None:
         """Count a value without throttling; a negative value takes back what was counted."""
@@ -102,12 +102,12 @@ class RateQuotas:
             self._measured.of(quota.sharers, now_ms).throttled.record(throttle_ms, now_ms)
 
     def most_at_once(self, principal: str, client_id: str | None) -> int | None:
-        """Return the largest value that is certain not to be throttled; None without a quota."""
+        """Return the largest value that cannot be throttled if used at once; None without a quota."""
         quota = self._of(principal, client_id)
         return None if quota is None else int(min(most_in_windows(quota.limit, self._windows), 2**63))
 
-    def readings(self, most: int) -> list[QuotaReading]:
-        """Return the current measurements of the most recently seen clients."""
+    def readings(self, limit: int) -> list[QuotaReading]:
+        """Return the current measurements of the clients seen most recently, at most `limit`."""
         now_ms = self._now_ms()
         return [
             QuotaReading(
@@ -117,7 +117,7 @@ class RateQuotas:
                 0.0,
                 one.throttled.average_ms(now_ms),
             )
-            for sharers, one in self._measured.latest(most, now_ms)
+            for sharers, one in self._measured.latest(limit, now_ms)
             if self._entities.of_client(sharers.user or "", sharers.client_id) is not None
         ]
 
@@ -135,7 +135,7 @@ class _Mutated:
 
 
 class MutationQuotas:
-    """The quotas of changes to the cluster, and the token buckets."""
+    """The quotas of controller mutations (KIP-599), and the token buckets of clients."""
 
     def __init__(self, windows: Windows, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -158,8 +158,10 @@ class MutationQuotas:
         return self._of(principal, client_id) is not None
 
     def take(self, payer: MutationPayer, mutations: int) -> Taken:
-        """Take a token for each mutation. If strict, take none while the quota is exhausted; otherwise they
-        are taken at any rate, and the client has to wait afterwards.
+        """Take a token for each mutation; return if they are rejected, and the throttle time.
+
+        While the quota is exhausted, the mutations of a strict payer are rejected and take no tokens. Those
+        of any other payer are accepted, and the client has to wait afterwards.
         """
         quota = self._of(payer.principal, payer.client_id)
         if quota is None:
@@ -181,11 +183,11 @@ class MutationQuotas:
             mutated.throttled.record(throttle_ms, now_ms)
         return Taken(False, throttle_ms)
 
-    def readings(self, most: int) -> list[QuotaReading]:
-        """Return the current measurements of the most recently seen clients."""
+    def readings(self, limit: int) -> list[QuotaReading]:
+        """Return the current measurements of the clients seen most recently, at most `limit`."""
         now_ms = self._now_ms()
         found = []
-        for sharers, one in self._mutated.latest(most, now_ms):
+        for sharers, one in self._mutated.latest(limit, now_ms):
             quota = self._entities.of_client(sharers.user or "", sharers.client_id)
             if quota is not None:
                 tokens, mutations = one.tokens.tokens(quota.limit, now_ms), one.rate.per_second(now_ms)
@@ -204,31 +206,31 @@ class ClientQuotas:
     def __init__(self, windows: Windows, controller_windows: Windows, now_ms: Callable[[], int]) -> None:
         self.produced = RateQuotas(PRODUCER_BYTE_RATE, windows, now_ms)
         self.fetched = RateQuotas(CONSUMER_BYTE_RATE, windows, now_ms)
-        self.requests = RateQuotas(REQUEST_PERCENTAGE, windows, now_ms, most_throttle_ms=windows.window_ms)
+        self.requests = RateQuotas(REQUEST_PERCENTAGE, windows, now_ms, max_throttle_ms=windows.window_ms)
         self.mutations = MutationQuotas(controller_windows, now_ms)
         self.exempt = Rate(_RATE_WINDOWS)  # the time of requests that count for no quota, in percent
         self._now_ms = now_ms
         self.are_set = False  # any of them
-        self.count_produce = False  # the quotas that a Produce request counts for
+        self.count_produce = False  # True if there are quotas that a Produce request counts for
 
     def set(self, client_quotas: ImageQuotas) -> None:
         """Replace the quotas, and keep what was measured."""
         for one in (self.produced, self.fetched, self.requests, self.mutations):
             one.set(client_quotas)
-        self._look()
+        self._update_flags()
 
     def follow(self, client_quotas: ImageQuotas, changed: Iterable[QuotaEntity]) -> None:
         """Apply the changed quotas of these entities."""
         changed = list(changed)
         for one in (self.produced, self.fetched, self.requests, self.mutations):
             one.follow(client_quotas, changed)
-        self._look()
+        self._update_flags()
 
-    def _look(self) -> None:
+    def _update_flags(self) -> None:
         self.count_produce = self.produced.are_set or self.requests.are_set
         self.are_set = self.count_produce or self.fetched.are_set or self.mutations.are_set
 
-    def has_of_produce(self, principal: str, client_id: str | None) -> bool:
+    def has_produce_quota(self, principal: str, client_id: str | None) -> bool:
         """Return True if the client has a quota that its Produce requests count for."""
         return self.produced.has(principal, client_id) or self.requests.has(principal, client_id)
 

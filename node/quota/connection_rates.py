@@ -96,7 +96,7 @@ class ConnectionRates:
         now_ms = self._now_ms()
         rate = self._of_addresses.of(address, now_ms)
         rate.record(1.0, now_ms)
-        throttle_ms = rate.throttle_ms(quota, now_ms, most_ms=self._windows.window_ms)
+        throttle_ms = rate.throttle_ms(quota, now_ms, max_ms=self._windows.window_ms)
         if throttle_ms:
             rate.record(-1.0, now_ms)
             self._of(listener).address_throttled.record(throttle_ms, now_ms)
@@ -107,24 +107,24 @@ class ConnectionRates:
 
         A connection to a protected listener does not count for the node, so clients cannot delay it.
         """
-        now_ms, most_ms = self._now_ms(), self._windows.window_ms
+        now_ms, max_ms = self._now_ms(), self._windows.window_ms
         of = self._of(listener)
         throttle_ms = 0
         if not is_protected:
             self._of_node.record(1.0, now_ms)
             limit = self._limits.max_connection_creation_rate
             if limit < NO_LIMIT:
-                throttle_ms = self._of_node.throttle_ms(limit, now_ms, most_ms=most_ms)
+                throttle_ms = self._of_node.throttle_ms(limit, now_ms, max_ms=max_ms)
         of.rate.record(1.0, now_ms)
         limit = self._limits.listener_max_connection_creation_rate.get(listener, self._listener_default)
         if limit < NO_LIMIT:
-            throttle_ms = max(throttle_ms, of.rate.throttle_ms(limit, now_ms, most_ms=most_ms))
+            throttle_ms = max(throttle_ms, of.rate.throttle_ms(limit, now_ms, max_ms=max_ms))
         if throttle_ms:
             of.throttled.record(throttle_ms, now_ms)
         return throttle_ms
 
-    def readings(self, most: int) -> RateReadings:
-        """Return the current measurements, of at most `most` addresses."""
+    def readings(self, limit: int) -> RateReadings:
+        """Return the current measurements, of at most `limit` addresses."""
         now_ms = self._now_ms()
         return RateReadings(
             self._of_node.per_second(now_ms),
@@ -139,7 +139,7 @@ class ConnectionRates:
             ],
             [
                 (address, rate.per_second(now_ms))
-                for address, rate in self._of_addresses.latest(most, now_ms)
+                for address, rate in self._of_addresses.latest(limit, now_ms)
                 if self._entities.of_address(address) is not None
             ],
         )

@@ -20,9 +20,9 @@ MAX_BUCKETS: Final = 10_000  # some 1.5 kB each, with all samples
 class QuotaBuckets(Generic[K, B]):
     """Rates or token buckets by the clients that share a quota, created on first use."""
 
-    def __init__(self, make: Callable[[], B], *, most: int = MAX_BUCKETS) -> None:
+    def __init__(self, make: Callable[[], B], *, max_buckets: int = MAX_BUCKETS) -> None:
         self._make = make
-        self._most = most
+        self._max_buckets = max_buckets
         # With the time of the last use, oldest first. A plain dict would search for its first entry through
         # the slots of all removed ones.
         self._buckets: OrderedDict[K, tuple[B, int]] = OrderedDict()
@@ -42,14 +42,14 @@ class QuotaBuckets(Generic[K, B]):
             2
         ):  # more than one, so that the number shrinks, but few, so that a request stays cheap
             oldest = next(iter(self._buckets))
-            if len(self._buckets) > self._most or now_ms - self._buckets[oldest][1] >= IDLE_MS:
+            if len(self._buckets) > self._max_buckets or now_ms - self._buckets[oldest][1] >= IDLE_MS:
                 del self._buckets[oldest]
         return bucket
 
-    def latest(self, most: int, now_ms: int) -> list[tuple[K, B]]:
+    def latest(self, limit: int, now_ms: int) -> list[tuple[K, B]]:
         """Return the measurements of the most recently seen sharers, without counting them as seen."""
         return [
             (sharers, bucket)
-            for sharers, (bucket, used_ms) in islice(reversed(self._buckets.items()), most)
+            for sharers, (bucket, used_ms) in islice(reversed(self._buckets.items()), limit)
             if now_ms - used_ms < IDLE_MS
         ]

@@ -77,7 +77,7 @@ class Rate:
             elapsed += missing * window_ms
         return max(elapsed, 1)
 
-    def throttle_ms(self, quota: float, now_ms: int, *, most_ms: int = MAX_THROTTLE_MS) -> int:
+    def throttle_ms(self, quota: float, now_ms: int, *, max_ms: int = MAX_THROTTLE_MS) -> int:
         """Return how long the client must wait until its rate is within the quota, 0 if it is.
 
         For bytes the wait has no limit of its own; for requests and connections it is at most one window.
@@ -86,7 +86,7 @@ class Rate:
         if rate <= quota:
             return 0
         # Rounded last: with the smallest quotas the time is infinite.
-        return rounded(min((rate - quota) / quota * self.measured_ms(now_ms), float(most_ms)))
+        return rounded(min((rate - quota) / quota * self.measured_ms(now_ms), float(max_ms)))
 
     def _forget(self, now_ms: int) -> None:
         """Reset the samples that lie entirely before the measured time."""

@@ -342,10 +342,10 @@ class FollowerFetcher:
         if log_.flush_due_from is not None:
             self._unsafe[partition] = None
         followed.is_in_sync = log_.log_end_offset >= data.high_watermark
-        if partition.kept_log_start < log_.log_start_offset:
+        if partition.durable_log_start < log_.log_start_offset:
             self._keep_log_start(followed)
         is_moved = log_.log_end_offset != wanted.fetch_offset
-        if is_moved or had_damage or partition.kept_log_start != wanted.log_start_offset:
+        if is_moved or had_damage or partition.durable_log_start != wanted.log_start_offset:
             self._fetches.touch(followed)
         quotas = self._world.quotas
         if records and quotas.limits_fetches:
@@ -370,7 +370,7 @@ class FollowerFetcher:
                 for followed, log_start_offset in moved:
                     if followed.partition.log.failure is not None:
                         continue
-                    followed.partition.log_start_is_kept(log_start_offset)
+                    followed.partition.log_start_checkpointed(log_start_offset)
                     if self._fetches.holds(followed):
                         self._fetches.touch(followed)
                         self._tell()

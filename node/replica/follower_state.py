@@ -159,7 +159,7 @@ class FollowedPartition:
                 current_leader_epoch=self.leader_epoch,
                 fetch_offset=log.log_end_offset,
                 last_fetched_epoch=log.latest_epoch,
-                log_start_offset=self.partition.kept_log_start,
+                log_start_offset=self.partition.durable_log_start,
                 partition_max_bytes=max_bytes,
                 damage=self.partition.damaged * OWN_LOG_IS_DAMAGED + self.got_damage * LEADER_SENT_DAMAGE,
             )

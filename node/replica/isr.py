@@ -1,7 +1,7 @@
 """A leader's knowledge of its followers, and the high watermark and ISR that follow from it.
 
-As in Apache Kafka, a follower is in sync while it has all of the leader's log, or had it no longer than
-`replica.lag.time.max.ms` ago. The controller commits every change of the ISR. Until then, a follower that is
+As in Apache Kafka, a follower is in sync if it has the whole log of the leader, or had it at some time in the
+last `replica.lag.time.max.ms`. The controller commits every change of the ISR. Until then, a follower that is
 to join counts already, and one that is to leave still counts (the *maximal* ISR, KIP-497): so the high
 watermark is right whatever the controller decides. Pure: time and metadata are arguments.
 """
@@ -19,7 +19,7 @@ NEVER_MS: Final = -(2**62)
 # (broker id, broker epoch of its fetch) -> True if the controller would accept it into an ISR.
 Eligible = Callable[[int, int], bool]
 
-# After these errors nothing was changed, and the state under the proposal is still the present one.
+# After these errors nothing was changed: the proposal was rejected, and its state is still the present one.
 _NOT_APPLIED: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
 # After these errors the metadata have changed, or will: the next change ends the proposal.
 _OVERTAKEN: Final = frozenset(
@@ -66,10 +66,10 @@ class Follower:
         now_ms: int,
         is_damaged: bool = False,
     ) -> None:
-        """Note a fetch at `offset`: the follower has everything below.
+        """Record a fetch at `offset`: the follower has all records below it.
 
-        It is caught up now if that is all there is. If it is all that there was at its previous fetch, it was
-        caught up then: a follower of a busy leader never is at the end.
+        The follower is caught up now if that is the leader's log end. If it is the log end at the time of its
+        previous fetch, it was caught up then: behind a busy leader, a follower never reaches the present end.
         """
         if offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
@@ -87,7 +87,7 @@ class Follower:
 
 
 class IsrProposal(NamedTuple):
-    """An ISR to request from the controller, as (broker id, broker epoch), and the state that it changes."""
+    """An ISR to request from the controller, as (broker id, broker epoch), and the epochs of its state."""
 
     isr: tuple[tuple[int, int], ...]
     leader_epoch: int
@@ -125,7 +125,7 @@ class InSyncReplicas:
         leader_end_offset: int,
         now_ms: int,
     ) -> None:
-        """Start a leader epoch. Positions under another leader say nothing about this leader's log."""
+        """Start a leader epoch without positions: those under another leader say nothing about this log."""
         self._leader_id = leader_id
         self.leader_epoch = leader_epoch
         self.epoch_start_offset = leader_end_offset
@@ -135,16 +135,16 @@ class InSyncReplicas:
         self.pending: IsrProposal | None = None
         self.is_damaged = False  # the leader's own log has damaged batches
         self._partition_epoch = partition_epoch
-        self._take(partition_epoch, replicas, in_sync_replicas, now_ms)
+        self._apply(partition_epoch, replicas, in_sync_replicas, now_ms)
 
     def update(
         self, *, partition_epoch: int, replicas: Sequence[int], in_sync_replicas: Sequence[int], now_ms: int
     ) -> None:
-        """Apply the metadata of the same leader epoch; they end an earlier proposal."""
+        """Apply new metadata of the same leader epoch, which end a pending proposal."""
         if partition_epoch >= self._partition_epoch:
-            self._take(partition_epoch, replicas, in_sync_replicas, now_ms)
+            self._apply(partition_epoch, replicas, in_sync_replicas, now_ms)
 
-    def _take(
+    def _apply(
         self, partition_epoch: int, replicas: Sequence[int], in_sync_replicas: Sequence[int], now_ms: int
     ) -> None:
         self._partition_epoch = partition_epoch
@@ -164,7 +164,7 @@ class InSyncReplicas:
     # ---- offsets from the followers' positions ----------------------------------------------------
 
     def safe_offset(self, leader_end_offset: int) -> int:
-        """Return the offset below which the whole maximal ISR has all; -1 if a member has not fetched yet."""
+        """Return the offset below which the maximal ISR has all records; -1 if a member never fetched."""
         offset = leader_end_offset
         for replica_id in self.maximal:
             if replica_id != self._leader_id:
@@ -175,10 +175,10 @@ class InSyncReplicas:
     def high_watermark(
         self, leader_end_offset: int, *, now_ms: int, max_lag_ms: int, is_eligible: Eligible
     ) -> int:
-        """Return the high watermark that the positions allow; if it is below the present one, that stays.
+        """Return the high watermark by the positions; the caller ignores it if it is below the present one.
 
-        It also waits for a follower that has nearly caught up and is about to join the ISR: otherwise it
-        might stay ahead of a follower of a busy leader forever.
+        It also waits for a follower outside the ISR that was caught up lately and may join: otherwise it
+        could stay ahead of that follower of a busy leader forever.
         """
         offset = leader_end_offset
         for replica_id, follower in self.followers.items():
@@ -211,10 +211,10 @@ class InSyncReplicas:
         own_broker_epoch: int,
         is_eligible: Eligible,
     ) -> IsrProposal | None:
-        """Return the ISR to request because this follower has caught up, None if it has not.
+        """Return the ISR to request with this follower, or None if it may not join yet.
 
-        It must have all committed records, and the log up to the start of this leader epoch: before that,
-        more may be committed than this leader knows. Since it may lead, its log must not start
+        It must have all committed records, and the log up to the start of this leader epoch: below that,
+        more may be committed than this leader knows. Since it may become leader, its log must not start
         before the leader's, nor have damaged batches.
         """
         follower = self.followers.get(replica_id)
@@ -233,10 +233,10 @@ class InSyncReplicas:
     def propose_shrinking(
         self, leader_end_offset: int, *, now_ms: int, max_lag_ms: int, own_broker_epoch: int
     ) -> IsrProposal | None:
-        """Return the ISR to request because followers lag or are damaged, None if none is.
+        """Return the ISR to request without the followers that lag or are damaged; None if there are none.
 
-        They count until the controller has agreed. A damaged leader keeps damaged followers: each may have
-        records that another has lost.
+        They hold the high watermark back until the controller has agreed. A damaged leader keeps damaged
+        followers: each may have records that another has lost.
         """
         if self.pending is not None:
             return None
@@ -245,7 +245,7 @@ class InSyncReplicas:
             for one in self.committed
             if one == self._leader_id
             or (
-                self._is_in_time(one, leader_end_offset, now_ms, max_lag_ms)
+                self._is_caught_up(one, leader_end_offset, now_ms, max_lag_ms)
                 and (self.is_damaged or not self.followers[one].is_damaged)
             )
         )
@@ -258,7 +258,7 @@ class InSyncReplicas:
     ) -> IsrProposal | None:
         """Return the ISR without this leader, whose log is damaged: the controller then elects another.
 
-        None while no other member is undamaged and in time.
+        None while no other member is both undamaged and caught up.
         """
         if self.pending is not None:
             return None
@@ -266,19 +266,19 @@ class InSyncReplicas:
             one
             for one in self.committed
             if one != self._leader_id
-            and self._is_in_time(one, leader_end_offset, now_ms, max_lag_ms)
+            and self._is_caught_up(one, leader_end_offset, now_ms, max_lag_ms)
             and not self.followers[one].is_damaged
         )
         return self._proposal(staying, own_broker_epoch) if staying else None
 
     @property
-    def whole_count(self) -> int:
-        """Return how many members of the committed ISR are not known to be damaged."""
+    def undamaged_count(self) -> int:
+        """The number of members of the committed ISR that are not known to be damaged."""
         followers = self.followers
         damaged = sum(one in followers and followers[one].is_damaged for one in self.committed)
         return len(self.committed) - damaged - self.is_damaged
 
-    def _is_in_time(self, replica_id: int, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
+    def _is_caught_up(self, replica_id: int, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
         follower = self.followers.get(replica_id)
         return follower is not None and follower.is_caught_up(leader_end_offset, now_ms, max_lag_ms)
 
@@ -303,8 +303,8 @@ class InSyncReplicas:
         follower = self.followers.get(replica_id)
         return UNKNOWN_BROKER_EPOCH if follower is None else follower.broker_epoch
 
-    def take_up(self, proposal: IsrProposal) -> bool:
-        """Resume a proposal from before an interruption of leadership, if it changes the present state."""
+    def resume(self, proposal: IsrProposal) -> bool:
+        """Resume a proposal from before an interruption of leadership; return False if it is outdated."""
         is_ours = (proposal.leader_epoch, proposal.partition_epoch) == (
             self.leader_epoch,
             self._partition_epoch,
@@ -320,8 +320,8 @@ class InSyncReplicas:
     def settle(self, proposal: IsrProposal, error: ErrorCode) -> bool:
         """Apply the controller's answer to a proposal; return True if it has to be sent again.
 
-        After NONE the image of this node already has the change and has ended the proposal, unless nothing
-        changed: then the proposed ISR is the committed one.
+        After NONE, the metadata of this node have the change already, and `update` has ended the proposal,
+        unless nothing changed: then the proposed ISR is the committed one.
         """
         if self.pending is not proposal:
             return False

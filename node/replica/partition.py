@@ -96,7 +96,7 @@ class Partition:
         context: "ReplicaContext[Partition] | None" = None,
         counters: TopicCounters | None = None,
     ) -> None:
-        """`context` is the node's; without it `broker_id` is a node alone. `counters` are the topic's."""
+        """`context` is the node's; without it, `broker_id` is the only node. `counters` are the topic's."""
         self.counters = TopicCounters() if counters is None else counters
         self._context = lone_context(broker_id) if context is None else context
         self.topic_partition: TopicPartition = log.topic_partition
@@ -119,7 +119,7 @@ class Partition:
     # ---- roles -----------------------------------------------------------------------------------
 
     def assign(self, assignment: Assignment) -> bool:
-        """Take the role that the metadata assign to this node; return True if role or epoch are new."""
+        """Take the role that the metadata assign to this node; return True if role or epoch changed."""
         context = self._context
         is_leader = assignment.leader_id == context.broker_id and not context.is_fenced
         is_new = (
@@ -144,7 +144,7 @@ class Partition:
                 now_ms=context.now_ms(),
             )
             self.isr.is_damaged = self.damaged
-            self._take_up_interrupted(self.isr)
+            self._resume_interrupted(self.isr)
         elif self.isr is not None:
             self.isr.update(
                 partition_epoch=assignment.partition_epoch,
@@ -164,11 +164,11 @@ class Partition:
         return is_new
 
     def _should_flush(self) -> bool:
-        """Return True if acknowledged records must no longer depend on this host's power.
+        """Return True if the log must be flushed: a power failure of this host alone could lose records.
 
-        That is so if other nodes have replicas but may not lead, or if too few are in sync to rely on; also
-        on a replica that does not lead at present, because the quorum was lost, and is the only one that may
-        lead.
+        That is so if other nodes have replicas but may not lead, or if fewer than min.insync.replicas are in
+        sync; also on a replica that is the only one that may lead, but does not lead at present, because the
+        quorum was lost.
         """
         if self.is_leader and self.log.flush_due_from is not None:
             return True
@@ -179,10 +179,10 @@ class Partition:
             return True
         return self.is_leader and not self.has_enough_replicas()
 
-    def _take_up_interrupted(self, isr: InSyncReplicas) -> None:
-        """Propose again what an interrupted leader epoch had proposed: the controller may still accept it."""
+    def _resume_interrupted(self, isr: InSyncReplicas) -> None:
+        """Propose again the ISR that was pending when leadership was interrupted: it may still succeed."""
         proposal, self._interrupted = self._interrupted, None
-        if proposal is not None and isr.take_up(proposal):
+        if proposal is not None and isr.resume(proposal):
             self._context.propose(self, proposal)
 
     def close(self) -> None:
@@ -212,10 +212,10 @@ class Partition:
     # ---- leading: positions of followers ---------------------------------------------------------
 
     def check_follower(self, replica_id: int, broker_epoch: int) -> None:
-        """Raise an error unless this broker is a follower here, in its newest known process.
+        """Raise an error unless this broker is a follower here, with its newest known broker epoch.
 
-        UNKNOWN_LEADER_EPOCH for a broker that our metadata do not name yet; NOT_LEADER_OR_FOLLOWER for a
-        process that was replaced: its position says nothing about its successor's.
+        UNKNOWN_LEADER_EPOCH for a broker that is no replica in our metadata yet; NOT_LEADER_OR_FOLLOWER for
+        an earlier process of the broker: its position says nothing about that of its successor.
         """
         if self.isr is None or replica_id not in self.isr.followers:
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
@@ -231,7 +231,7 @@ class Partition:
         broker_epoch: int = UNKNOWN_BROKER_EPOCH,
         is_damaged: bool = False,
     ) -> None:
-        """Note a fetch of a follower, which has all records from its log start up to this offset."""
+        """Record a fetch of a follower, which has all records from its log start up to this offset."""
         isr = self.isr
         follower = None if isr is None else isr.followers.get(replica_id)
         if isr is None or follower is None:
@@ -255,14 +255,14 @@ class Partition:
             check_all(self.delayed_deletes, self)
 
     def follower_was_caught_up(self, replica_id: int, at_ms: int) -> None:
-        """Note that a follower that had everything asked for more at this time, before the log grew."""
+        """Record that a follower with the whole log asked for more at this time, before the log grew."""
         follower = None if self.isr is None else self.isr.followers.get(replica_id)
         if follower is not None:
             follower.last_fetch_ms = max(follower.last_fetch_ms, at_ms)
             follower.last_caught_up_ms = max(follower.last_caught_up_ms, at_ms)
 
     def check_isr(self) -> None:
-        """Request the ISR changes that the time, or a broker that came back, makes necessary."""
+        """Request the ISR changes that are due: a follower may join, or one has lagged for too long."""
         isr, context = self.isr, self._context
         if isr is None or isr.pending is not None:
             return
@@ -270,9 +270,9 @@ class Partition:
             for replica_id in self.assignment.replicas:
                 if replica_id not in isr.maximal and replica_id != context.broker_id:
                     self._expand_isr(replica_id)
-        asks = (isr.propose_leaving, isr.propose_shrinking) if isr.is_damaged else (isr.propose_shrinking,)
-        for ask in asks:
-            proposal = ask(
+        kinds = (isr.propose_leaving, isr.propose_shrinking) if isr.is_damaged else (isr.propose_shrinking,)
+        for propose in kinds:
+            proposal = propose(
                 self.log.log_end_offset,
                 now_ms=context.now_ms(),
                 max_lag_ms=context.max_lag_ms(),
@@ -284,7 +284,7 @@ class Partition:
         self._advance_high_watermark()
 
     def set_damaged(self, damaged: bool) -> None:
-        """Note that batches of the log are damaged, or intact again.
+        """Record that batches of the log are damaged, or intact again.
 
         A damaged leader gives up leadership once an intact replica is in sync. A follower must report it to
         its leader.
@@ -296,8 +296,8 @@ class Partition:
             check_all(self.delayed_produces, self)
 
     @property
-    def may_be_relieved(self) -> bool:
-        """Return True if this replica is in sync and the others could do without it."""
+    def may_leave_isr(self) -> bool:
+        """Return True if this replica is in sync and may leave the ISR, since another live one is in it."""
         isr, own_id = self.isr, self._context.broker_id
         in_sync = self.assignment.in_sync_replicas
         others = [one for one in in_sync if one != own_id and self._context.is_alive(one)]
@@ -306,7 +306,7 @@ class Partition:
         return own_id in in_sync and bool(others)
 
     def isr_settled(self) -> None:
-        """Apply the end of a proposal: the ISR may have changed."""
+        """Handle the end of a proposal: the ISR may have changed."""
         self._advance_high_watermark()
         check_all(self.delayed_produces, self)
 
@@ -406,11 +406,12 @@ class Partition:
         return result
 
     def _not_enough_replicas(self, isr: InSyncReplicas) -> KafkaError:
+        count, undamaged = len(isr.committed), isr.undamaged_count
+        of_them = f", {undamaged} of them undamaged" if undamaged < count else ""
         return KafkaError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"{self.topic_partition} has {len(isr.committed)} replicas in sync"
-            + (f", {isr.whole_count} of them undamaged" if isr.whole_count < len(isr.committed) else "")
-            + f", but min.insync.replicas is {self.log.config.min_insync_replicas}.",
+            f"{self.topic_partition} has {count} replicas in sync{of_them}"
+            f", but min.insync.replicas is {self.log.config.min_insync_replicas}.",
         )
 
     def append_run(
@@ -421,7 +422,7 @@ class Partition:
         now_ms: int,
         produce_version: int = LATEST_PRODUCE_VERSION,
     ) -> list[tuple[int, int]]:
-        """Call `PartitionLog.append_run`; append nothing if this replica may not take the batches."""
+        """Call `PartitionLog.append_run`; return [] if this replica may not take the batches."""
         isr = self.isr
         if (
             isr is None
@@ -516,7 +517,7 @@ class Partition:
         replica_count = len(self.assignment.replicas)
         required = min(self.log.config.min_insync_replicas, replica_count)
         if isr.is_damaged and replica_count > 1:
-            return isr.whole_count >= required
+            return isr.undamaged_count >= required
         return len(isr.committed) >= required
 
     def _advance_high_watermark(self) -> None:
@@ -547,7 +548,7 @@ class Partition:
         self.log_flushed()
 
     def log_flushed(self) -> None:
-        """Advance the high watermark and waiting produces: more of the log is flushed."""
+        """Advance the high watermark, and answer produces that waited for a flush."""
         self._advance_high_watermark()
         check_all(self.delayed_produces, self)
 
@@ -565,7 +566,7 @@ class Partition:
             watcher.log_grew()
 
     def _wake_all(self) -> None:
-        """Wake all waiting requests: the role has changed, and readers must learn of it in any case."""
+        """Wake all waiting requests after a change of the role; fetches are answered in any case."""
         check_all(self.delayed_produces, self)
         for fetch in tuple(self.delayed_fetches):
             fetch.finish()
@@ -599,7 +600,7 @@ class Partition:
             check_all(self.delayed_fetches, self)
 
     def _batch_over_log_start(self, records: Buffer) -> BatchHeader | None:
-        """Return the first batch if this log is empty and starts within it, at the leader's log start."""
+        """Return the first batch if this log is empty and starts in the middle of that batch."""
         log = self.log
         if log.log_end_offset != log.log_start_offset or len(records) < HEADER_SIZE:
             return None
@@ -608,13 +609,13 @@ class Partition:
         return header if begins_before else None
 
     @property
-    def kept_log_start(self) -> int:
-        """Return the log start after a kill at this moment: records below it do not come back."""
+    def durable_log_start(self) -> int:
+        """Return the log start offset that this log would have after a crash now."""
         log = self.log
         return min(log.log_start_offset, max(log.segments[0].base_offset, self._checkpointed_log_start))
 
-    def log_start_is_kept(self, offset: int) -> None:
-        """Note that the checkpoint of log starts has this offset, or a later one."""
+    def log_start_checkpointed(self, offset: int) -> None:
+        """Record that the checkpoint file has this log start offset, or a later one."""
         self._checkpointed_log_start = max(offset, self._checkpointed_log_start)
 
     def truncate_to(self, offset: int, *, now_ms: int) -> None:
@@ -632,7 +633,7 @@ class Partition:
     # ---- reading ---------------------------------------------------------------------------------
 
     def end_offset(self, isolation: FetchIsolation) -> int:
-        """Return the first offset that a reader of this isolation level is not shown."""
+        """Return the offset below which a reader of this isolation level may read."""
         if isolation is FetchIsolation.HIGH_WATERMARK:
             return self.log.high_watermark
         if isolation is FetchIsolation.TXN_COMMITTED:
@@ -702,7 +703,7 @@ class Partition:
     def offset_to_show(
         self, timestamp: int, found: TimestampAndOffset | None, isolation: FetchIsolation
     ) -> TimestampAndOffset | None:
-        """Return the part of the log's answer that this reader may see."""
+        """Return what the log found for a timestamp, or None if this reader may not see that record yet."""
         is_time = timestamp >= 0 or timestamp == MAX_TIMESTAMP
         if is_time and (found is None or found.offset >= self.end_offset(isolation)):
             self._check_end_is_known(isolation)

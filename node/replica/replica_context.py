@@ -28,7 +28,7 @@ class ReplicaContext(Generic[P]):
 
 
 def lone_context(broker_id: int) -> ReplicaContext[Any]:
-    """Return the context of a node without others."""
+    """Return the context of a node that is the only one of its cluster."""
     return ReplicaContext(
         broker_id=broker_id,
         now_ms=lambda: 0,

@@ -238,8 +238,8 @@ ROUTES: Final = (
         "election could elect a leader now. A node that has heard no leader of the "
         "metadata quorum for broker.session.timeout.ms is not healthy: `reason` and "
         "`cut_off_since` say so, the controller is null, and everything else is as "
-        "old as `cut_off_since`. `causes` has what ottla doctor finds of brokers, the quorum, "
-        "partitions and disks, a sentence each; /v1/doctor examines more.",
+        "old as `cut_off_since`. `causes` has what ottla doctor finds about brokers, the quorum, "
+        "partitions and disks, one sentence for each problem; /v1/doctor examines more.",
         tag=TAG,
         query=(_LIMIT,),
         responses={200: Response(description="The health of the cluster.", schema=_HEALTH)},
@@ -264,7 +264,9 @@ ROUTES: Final = (
         summary="The log directories of the brokers, with the space on their disks and their contents.",
         tag=TAG,
         query=(
-            QueryParameter(name="broker_id", schema=INT32, description="Of this broker only."),
+            QueryParameter(
+                name="broker_id", schema=INT32, description="List the directories of this broker only."
+            ),
             QueryParameter(
                 name="partitions", schema=BOOLEAN, description="Also list the replicas in each directory."
             ),

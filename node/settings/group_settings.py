@@ -316,7 +316,7 @@ GROUP_SETTINGS: Final = (
         INT,
         30_000,
         "How long to wait for the share coordinators before asking them again to initialize the "
-        "state of a share group; no less than offsets.commit.timeout.ms.",
+        "state of a share group. If offsets.commit.timeout.ms is longer, that is used.",
         at_least(1),
         internal=True,
     ),
@@ -363,7 +363,7 @@ def check_group_settings(values: Mapping[str, ConfigValue]) -> None:
 
 
 def within_limits(values: Mapping[str, ConfigValue], name: str, text: str) -> str:
-    """Return a dynamic setting within its limits, which may have moved at a restart since it was set."""
+    """Return the value of a dynamic setting, moved into its limits: they may have changed at a restart."""
     for bounded, minimum, maximum in _RANGES:
         if bounded == name and maximum is not None:
             value = int(text)

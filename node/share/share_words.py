@@ -1,4 +1,4 @@
-"""Arguments and results of a share-partition."""
+"""The settings of a share-partition, and the arguments and results of its operations."""
 
 import struct
 from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ class ShareConfig:
     retry_backoff_max_ms: int = 0
     # Records that are rejected or at the delivery limit wait for their dead letter before they are archived.
     sets_aside: bool = False
-    # Counts records archived at once though the group wants dead letters: the cluster may not have them yet.
+    # Counts records archived at once although the group wants dead letters, if share.version forbids them.
     unobeyed: DeadLetterCounts | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class ShareConfig:
         assert 0 <= self.retry_backoff_ms <= self.retry_backoff_max_ms, self
 
     def count_undelivered(self, records: int) -> None:
-        """Count records that should have dead letters but get none, and are not delivered again."""
+        """Count records that are archived without the dead letters that their group wants."""
         if self.unobeyed is not None:
             self.unobeyed.unobeyed += records
 
@@ -87,7 +87,7 @@ class ShareConfig:
 
     @property
     def throttled_from_count(self) -> int:
-        """The delivery count from which deliveries are smaller pieces: half of the limit, rounded up."""
+        """The delivery count from which batches are delivered in pieces: half of the limit, rounded up."""
         return max(MIN_THROTTLED_DELIVERY_COUNT, (self.delivery_count_limit + 1) // 2)
 
 
@@ -142,7 +142,7 @@ class ArchivedRecords(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """Moves that wait for the coordinator. With number 0 they are final, whatever it answers."""
+    """Changes of states that are final once the coordinator has written them; with number 0, at once."""
 
     number: int
     ranges: tuple[tuple[int, int], ...] = ()
@@ -150,7 +150,7 @@ class Transition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The result of a request: an error, or the write that must succeed before the moves are final.
+    """The result of a request: an error, or the write that must succeed before the changes are final.
 
     After a `write`, the caller passes the transition to `persisted` or `failed`.
     """

@@ -28,7 +28,14 @@ from ottla.node.tools.internal_records import (
     share_state_in_words,
     transaction_in_words,
 )
-from ottla.node.tools.replayed_log import EVERYTHING, Replayed, State, UnreadableError, kind_of, replayed
+from ottla.node.tools.replayed_log import (
+    EVERYTHING,
+    Replayed,
+    State,
+    UnreadableError,
+    internal_topic_of,
+    replayed,
+)
 from ottla.node.wire.describe import describe
 
 METADATA, GROUP, REPLAY = "dump-metadata", "dump-group", "replay"
@@ -47,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     options = _parse(words)
     try:
-        is_metadata = kind_of(options.directory) == METADATA_TOPIC
+        is_metadata = internal_topic_of(options.directory) == METADATA_TOPIC
         if options.tool in (METADATA, GROUP) and (options.tool == METADATA) is not is_metadata:
             raise UnreadableError(
                 f"{options.directory} has another kind of log: use "

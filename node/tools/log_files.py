@@ -50,7 +50,7 @@ class Row(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """An error in the file, from this byte on."""
+    """An error in the file, and the byte at which it begins."""
 
     position: int
     problem: str
@@ -231,7 +231,7 @@ def read_offset_index(path: Path, base_offset: int, log: Path | None) -> Found:
     """Read the rows of an `.index`, and compare them with its segment if that exists."""
     batches = dict(_headers(log)) if log is not None else None
     previous = None
-    for position, (relative, target) in _rows(path, OFFSET_ROW, trouble := _Trouble()):
+    for position, (relative, target) in _rows(path, OFFSET_ROW, file_end := _FileEnd()):
         offset = base_offset + relative
         yield Row(ROW, {"offset": offset, "position": target})
         if previous is not None and (offset <= previous[0] or target <= previous[1]):
@@ -245,14 +245,14 @@ def read_offset_index(path: Path, base_offset: int, log: Path | None) -> Found:
                 position, f"the batch at byte {target} ends at offset {header.last_offset}, not at {offset}."
             )
         previous = offset, target
-    yield from trouble.found
+    yield from file_end.found
 
 
 def read_time_index(path: Path, base_offset: int, log: Path | None) -> Found:
     """Read the rows of a `.timeindex`, and compare them with its segment if that exists."""
     batches = None if log is None else {header.last_offset: header for _, header in _headers(log)}
     previous = None
-    for position, (timestamp, relative) in _rows(path, TIME_ROW, trouble := _Trouble()):
+    for position, (timestamp, relative) in _rows(path, TIME_ROW, file_end := _FileEnd()):
         offset = base_offset + relative
         yield Row(ROW, {"timestamp": timestamp, "offset": offset})
         if previous is not None and (timestamp <= previous[0] or offset < previous[1]):
@@ -266,28 +266,31 @@ def read_time_index(path: Path, base_offset: int, log: Path | None) -> Found:
                 position, f"the largest timestamp of that batch is {header.max_timestamp}, not {timestamp}."
             )
         previous = timestamp, offset
-    yield from trouble.found
+    yield from file_end.found
 
 
 def read_transaction_index(path: Path) -> Found:
     """Read the aborted transactions of a `.txnindex`."""
     names = ("version", "producerId", "firstOffset", "lastOffset", "lastStableOffset")
-    for position, row in _rows(path, TRANSACTION_ROW, trouble := _Trouble()):
+    for position, row in _rows(path, TRANSACTION_ROW, file_end := _FileEnd()):
         yield Row(ROW, dict(zip(names, row, strict=True)))
         if row[0] != 0:
             yield Broken(position, f"the version of the row is {row[0]}, but only 0 is supported.")
-    yield from trouble.found
+    yield from file_end.found
 
 
-class _Trouble:
-    """The findings of `_rows` at the end of a file."""
+class _FileEnd:
+    """The errors and notes about the end of a file, which its reader yields after the rows."""
 
     def __init__(self) -> None:
         self.found: list[Row | Broken] = []
 
 
-def _rows(path: Path, row: struct.Struct, trouble: _Trouble) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield the position and the fields of each row. Zeros at the end are space reserved by Apache Kafka."""
+def _rows(path: Path, row: struct.Struct, file_end: _FileEnd) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield the position and the fields of each row; put what follows the last one into `file_end`.
+
+    Zeros at the end are space that Apache Kafka has reserved.
+    """
     content = path.read_bytes()
     written = len(content.rstrip(b"\0"))
     count = -(-written // row.size)
@@ -299,10 +302,10 @@ def _rows(path: Path, row: struct.Struct, trouble: _Trouble) -> Iterator[tuple[i
             f"{len(content) % row.size} bytes are left after "
             f"{len(content) // row.size} rows of {row.size} bytes."
         )
-        trouble.found.append(Broken(len(content) - len(content) % row.size, problem))
+        file_end.found.append(Broken(len(content) - len(content) % row.size, problem))
     spare = len(content) // row.size - whole
     if spare:
-        trouble.found.append(Row(NOTE, {"reservedRows": spare}))
+        file_end.found.append(Row(NOTE, {"reservedRows": spare}))
 
 
 def _headers(log: Path) -> Iterator[tuple[int, BatchHeader]]:

@@ -64,12 +64,12 @@ class UnreadableError(Exception):
     """A log cannot be read; the text names the file and the byte."""
 
 
-def kind_of(directory: Path) -> str:
+def internal_topic_of(directory: Path) -> str:
     """Return the internal topic of a directory; UnreadableError if it belongs to none."""
     topic = directory.absolute().name.rpartition("-")[0]
     if topic not in _TOPICS:
         raise UnreadableError(
-            f"{directory} is not a directory of {', '.join(_TOPICS[:-1])} or {_TOPICS[-1]}."
+            f"{directory} is not the directory of a partition of {', '.join(_TOPICS[:-1])} or {_TOPICS[-1]}."
         )
     return topic
 
@@ -82,7 +82,7 @@ def replayed(directory: Path, *, until: int = EVERYTHING) -> Replayed:
         TRANSACTIONS_TOPIC: _transactions,
         SHARE_STATE_TOPIC: _share_states,
     }
-    return load[kind_of(directory)](directory, until)
+    return load[internal_topic_of(directory)](directory, until)
 
 
 def batches(directory: Path, *, begin: int = 0) -> Iterator[Batch]:
@@ -155,7 +155,7 @@ def _groups(directory: Path, until: int) -> Replayed:
     scanned = scan.finish()
     shard = GroupShard(coordinator_config(_defaults()), lambda: "")
     shard_load.load_shard(scanned, shard)
-    return _judged(shard, fed, scanned.unreadable.first)
+    return _checked(shard, fed, scanned.unreadable.first)
 
 
 def _transactions(directory: Path, until: int) -> Replayed:
@@ -164,7 +164,7 @@ def _transactions(directory: Path, until: int) -> Replayed:
     scanned = scan.finish()
     shard = TransactionShard(transaction_config(_defaults()), level=2, coordinator_epoch=0)
     transaction_scan.load_shard(scanned, shard)
-    return _judged(shard, fed, scanned.unreadable.first)
+    return _checked(shard, fed, scanned.unreadable.first)
 
 
 def _share_states(directory: Path, until: int) -> Replayed:
@@ -172,7 +172,7 @@ def _share_states(directory: Path, until: int) -> Replayed:
     scan = ShareStateScan(ShareStateShard(config, partitions_of=lambda topic_id: 0))
     fed = _feed(directory, until, scan.feed)
     shard, unreadable = scan.finish()
-    return _judged(shard, fed, unreadable.first)
+    return _checked(shard, fed, unreadable.first)
 
 
 class _Fed(NamedTuple):
@@ -196,7 +196,7 @@ def _feed(directory: Path, until: int, feed: Callable[[bytes], int]) -> _Fed:
     return _Fed(last_offset, count, None)
 
 
-def _judged(
+def _checked(
     shard: GroupShard | TransactionShard | ShareStateShard, fed: _Fed, unreadable: Sequence[str]
 ) -> Replayed:
     problem = fed.problem or next(iter(unreadable), None)
@@ -208,5 +208,5 @@ def _judged(
 
 
 def _defaults() -> BrokerConfig:
-    """Return default settings: they affect what groups do later, not the state in their records."""
+    """Return default settings: a state that is replayed from records does not depend on them."""
     return parse_config({"log.dirs": "unused"})

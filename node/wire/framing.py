@@ -60,7 +60,7 @@ class FrameSplitter:
         self._max_bytes = max_bytes
         self._small = bytearray(SMALL_BUFFER_BYTES)
         self._buffer = self._small
-        self._start = self._end = 0  # of the received bytes that are no whole frame yet
+        self._start = self._end = 0  # of the frame that is not received completely yet
         self._frame_bytes = 0  # of the large frame being received, with its length
         self._spare: bytearray | None = None
         self._small_since = 0  # frames since the spare buffer was last used
@@ -72,7 +72,7 @@ class FrameSplitter:
 
     @property
     def head(self) -> memoryview:
-        """Return the first of the received bytes that are no whole frame yet."""
+        """Return the length field, as far as received, of the frame that is not received completely yet."""
         return memoryview(self._buffer)[self._start : min(self._end, self._start + LENGTH_BYTES)]
 
     def received(self, count: int) -> list[memoryview]:

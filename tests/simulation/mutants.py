@@ -307,7 +307,7 @@ def records_are_deleted_when_the_leader_has_deleted_them(patch: Patch) -> None:
 
 @mutant(MOVES, 4)
 def what_a_follower_has_deleted_comes_back_when_it_is_killed(patch: Patch) -> None:
-    patch.setattr(Partition, "kept_log_start", property(lambda partition: partition.log.log_start_offset))
+    patch.setattr(Partition, "durable_log_start", property(lambda partition: partition.log.log_start_offset))
 
 
 @mutant(REPLICAS, 6)

@@ -236,13 +236,13 @@ def any_epoch_of_a_session_is_good_enough(patch: Patch) -> None:
 
 @story_mutant(share_stories.a_word_that_comes_late_is_of_no_leader)
 def a_leader_of_before_may_write(patch: Patch) -> None:
-    _unchecked(patch, WriteState, "_is_of_newest_leader")
+    _unchecked(patch, WriteState, "_check_leader_epoch")
 
 
 @story_mutant(share_stories.who_was_reset_writes_no_more)
 def the_leader_of_another_state_may_write(patch: Patch) -> None:
-    _unchecked(patch, WriteState, "_is_of_newest_state")
-    _unchecked(patch, WriteState, "_is_of_this_incarnation")
+    _unchecked(patch, WriteState, "_check_state_epoch")
+    _unchecked(patch, WriteState, "_check_incarnation")
 
 
 @mutant(SHARE, 1)
@@ -366,7 +366,7 @@ def no_start_offset_is_set_back(patch: Patch) -> None:
 
 @mutant(WITH_RESETS, 11)
 def a_leader_writes_on_into_a_state_that_has_begun_anew(patch: Patch) -> None:
-    _unchecked(patch, WriteState, "_is_of_this_incarnation")
+    _unchecked(patch, WriteState, "_check_incarnation")
 
 
 @mutant(WITH_RESETS, 2)

@@ -8,8 +8,8 @@ from ottla.node.counters.history import (
     COLUMNS,
     LEFT_OUT_SHARE,
     QUIET_SLOTS,
+    RING_BYTES,
     SLOTS,
-    THING_BYTES,
     History,
     Kind,
     packed,
@@ -17,7 +17,7 @@ from ottla.node.counters.history import (
 )
 
 EVERY_MS = 10_000
-TOPIC_BYTES = THING_BYTES + 4 * SLOTS * len(COLUMNS[Kind.TOPIC])
+TOPIC_BYTES = RING_BYTES + 4 * SLOTS * len(COLUMNS[Kind.TOPIC])
 
 
 def history(topics: int = 100) -> History:

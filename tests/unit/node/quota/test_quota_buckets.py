@@ -3,8 +3,8 @@
 from ottla.node.quota.quota_buckets import IDLE_MS, QuotaBuckets
 
 
-def buckets(most: int = 3) -> QuotaBuckets[str, object]:
-    return QuotaBuckets(object, most=most)
+def buckets(max_buckets: int = 3) -> QuotaBuckets[str, object]:
+    return QuotaBuckets(object, max_buckets=max_buckets)
 
 
 def test_clients_that_share_a_quota_have_one_bucket() -> None:

@@ -35,7 +35,7 @@ def test_a_client_beyond_its_quota_waits_until_its_rate_is_the_quota_again() -> 
 
     assert rate.throttle_ms(30, 0) == 0
     assert rate.throttle_ms(10, 0) == 20_000
-    assert rate.throttle_ms(10, 0, most_ms=1_000) == 1_000
+    assert rate.throttle_ms(10, 0, max_ms=1_000) == 1_000
     assert rate.throttle_ms(1e-9, 0) == MAX_THROTTLE_MS
     assert rate.throttle_ms(5e-324, 0) == MAX_THROTTLE_MS
 

@@ -445,7 +445,7 @@ def test_a_damaged_leader_gives_way_to_a_whole_replica_and_leaves_the_isr() -> N
         await cluster.until(lambda: cluster.state.leader == 3)
         await cluster.until(lambda: not damaged.partition.is_leader)
         assert cluster.state.isr == (3,), "replica 2 is damaged, too"
-        assert not damaged.partition.may_be_relieved
+        assert not damaged.partition.may_leave_isr
         assert cluster.nodes[3].partition.has_enough_replicas() is False, "min.insync.replicas is 2"
         for one in (1, 2):
             cluster.nodes[one].partition.set_damaged(False)
@@ -468,7 +468,7 @@ def test_a_damaged_leader_without_a_whole_replica_in_sync_stays_and_acknowledges
         await asyncio.sleep(10)
 
         assert (cluster.state.leader, cluster.state.isr) == (1, (1,)), "a damaged copy is better than none"
-        assert not leader.may_be_relieved
+        assert not leader.may_leave_isr
         with pytest.raises(KafkaError, match="1 replicas in sync, 0 of them undamaged") as refused:
             cluster.nodes[1].produce()
         assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS

@@ -176,7 +176,7 @@ def test_a_torn_log_is_dumped_up_to_the_tear(tmp_path: Path, capsys: pytest.Capt
 
 def test_other_directories_are_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for tool, topic, words in (
-        ("dump-metadata", "orders", "is not a directory of __cluster_metadata"),
+        ("dump-metadata", "orders", "is not the directory of a partition of __cluster_metadata"),
         ("dump-metadata", "__consumer_offsets", "use dump-group"),
         ("dump-group", "__cluster_metadata", "use dump-metadata"),
         ("replay", "__transaction_state", "No such file"),
