@@ -4,7 +4,6 @@ Whatever cannot be asked leaves a gap in the facts, never an error.
 """
 
 import asyncio
-import base64
 import http.client
 import json
 import ssl
@@ -41,7 +40,7 @@ from ottla.node.net.peer_client import SOFTWARE_NAME, SOFTWARE_VERSION, PeerClie
 from ottla.node.node_facts import Connect
 from ottla.node.secure_client.client_context import client_context
 from ottla.node.secure_client.client_security import PLAINTEXT, ClientSecurity, ClientSecurityError
-from ottla.node.secure_client.sasl_login import token_of
+from ottla.node.secure_client.http_login import authorization_of
 from ottla.node.settings.authorization_settings import ALLOW_EVERYONE, AUTHORIZER_CLASS, SUPER_USERS
 from ottla.node.settings.exposed_listeners import anonymous_ways
 from ottla.node.settings.group_config_def import DEAD_LETTER_TOPIC
@@ -540,11 +539,8 @@ def rest_access(is_secure: bool, host: str, asking: Asking, node_host: str) -> _
     login = asking.security.login
     if login is None or not (is_secure or (is_loopback(host) and is_loopback(node_host))):
         return _RestAccess(tls)
-    if login.user:
-        proof = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
-        return _RestAccess(tls, (("Authorization", f"Basic {proof}"),))
     try:
-        return _RestAccess(tls, (("Authorization", f"Bearer {token_of(login)}"),))
+        return _RestAccess(tls, (("Authorization", authorization_of(login)),))
     except (ClientSecurityError, KafkaError):
         return _RestAccess(tls)
 

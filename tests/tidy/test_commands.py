@@ -23,6 +23,7 @@ WRITE_JSON: Final = {
     "log_output": "the log of a node",
     "profiles": "the file of profiles",
     "record_text": "records, a line each",
+    "rest_command": "answers of the REST API, indented",
 }
 
 

@@ -173,8 +173,8 @@ COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
     "topic copy": ((TOPIC, "new-topic"), 1, f"{TOPIC}-{DEAD} has no leader"),
     "topic delete": (("new-topic",), 0, ""),
 }
-# They are about a process, or, for the doctor, have a time limit per answer.
-NOT_WALKED: Final = {"hand-over", "quorum add", "doctor"}
+# They are about a process, or, for the doctor and `ottla rest`, have a time limit per answer.
+NOT_WALKED: Final = {"hand-over", "quorum add", "doctor", "rest"}
 
 
 class Walked(NamedTuple):

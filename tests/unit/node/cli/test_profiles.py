@@ -45,7 +45,7 @@ class Command:
 @pytest.fixture
 def ottla(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    for name in ("OTTLA_PROFILE", "OTTLA_BOOTSTRAP", "OTTLA_CONFIG"):
+    for name in ("OTTLA_PROFILE", "OTTLA_BOOTSTRAP", "OTTLA_CONFIG", "OTTLA_REST"):
         monkeypatch.delenv(name, raising=False)
     return Command(monkeypatch, capfd)
 
@@ -70,7 +70,13 @@ def test_a_profile_is_created_selected_shown_and_deleted(ottla: Command) -> None
     assert made == "created local; `ottla profile use local` selects it for all commands\n"
     assert none == "ottla: No profile is in use.\n" and (used, current) == ("local is in use\n", "local\n")
     assert listed == [
-        {"profile": "local", "current": True, "bootstrap": "localhost:19092", "security": "PLAINTEXT"}
+        {
+            "profile": "local",
+            "current": True,
+            "bootstrap": "localhost:19092",
+            "security": "PLAINTEXT",
+            "rest": None,
+        }
     ]
     assert changed == "changed bootstrap.servers of local\n"
     assert shown["settings"] == {"bootstrap.servers": "localhost:29092"}
@@ -123,6 +129,11 @@ def test_a_secret_among_the_arguments_is_rejected_and_read_from_standard_input(
         (("create", "p", "security.protocol=TLS"), "Profile p: security.protocol is 'TLS'"),
         (("create", "p", "-b", "http://x:1"), "is a URL"),
         (("create", "p", "sasl.username=x"), "is librdkafka's name"),
+        (("create", "p", "--rest", "localhost:8082"), "'localhost:8082' is not the URL of a REST API"),
+        (
+            ("create", "p", "rest.url=https://x", "sasl.mechanism=PLAIN"),
+            "Profile p: sasl.jaas.config is not set",
+        ),
         (("set", "q", "-b", "x:1"), "There is no profile 'q'"),
         (("set", "q"), "Name a setting"),
         (("use",), "Give either the name of a profile or --none"),
