@@ -92,6 +92,7 @@ _SECURITY_KEYS: Final = (
 )
 MAX_SHARE_GROUPS: Final = 500  # some milliseconds each
 MAX_NODE_BYTES: Final = 1024 * 1024  # of GET /v1/node
+FIRST_CONTACT_S: Final = 1.5  # within which voters contact a leader that was elected just now
 
 
 class ClusterFacts(NamedTuple):
@@ -230,6 +231,10 @@ async def ask_quorum(client: Client) -> QuorumFacts | None:
     """Return what is told of the quorum, or why nothing is; None if this client may not ask."""
     try:
         view = await describe_quorum(client)
+        unheard = [one.node_id for one in view.members if one.is_voter and one.last_fetch_ms <= 0]
+        if set(unheard) - {view.leader_id}:  # the leader may have been elected just now
+            await asyncio.sleep(min(FIRST_CONTACT_S, client.remaining_s / 2))
+            view = await describe_quorum(client)
     except KafkaError as error:
         if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             return None
