@@ -16,7 +16,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 import aiohttp
@@ -240,7 +240,7 @@ def _print_escaped(text: str) -> None:
 
 def _sentence(answer: aiohttp.ClientResponse, body: bytes) -> str:
     """Return the sentence of an error: the message of the REST API, else the reason of the status."""
-    found: Any = _loaded(body) if "json" in answer.content_type else None
+    found = _loaded(body) if "json" in answer.content_type else None
     message = found.get("message") if isinstance(found, dict) else None
     if 300 <= answer.status < 400:
         location = answer.headers.get("Location", "another address")

@@ -16,9 +16,8 @@ from ottla.node.cli.failure import CommandError
 from ottla.node.cli.profiles import Profiles, write_profiles
 from ottla.node.cli.rest_command import RestRequest, request_of
 from ottla.node.cli.rest_url import LOCAL_REST, MAX_URL_CHARS, RestUrl, parse_rest_url
-from tests.unit.node.cli.test_profiles import JAAS, Command, ottla
-
-__all__ = ["ottla"]
+from tests.unit.node.cli.conftest import Command
+from tests.unit.node.cli.test_profiles import JAAS
 
 LOGIN: Final = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": JAAS}
 TOKEN: Final = {
