@@ -198,9 +198,11 @@ async def _print(answer: aiohttp.ClientResponse, *, as_json: bool) -> int:
         async for piece in pieces:
             _print_escaped(decoder.decode(piece))
     else:
-        print_bytes(held)
+        print_bytes(last := held)
         async for piece in pieces:
-            print_bytes(piece)
+            print_bytes(last := piece)
+        if is_json and last and not last.endswith(b"\n"):
+            print_bytes(b"\n")
     if not is_right:
         print(f"ottla: {_sentence(answer, held)}", file=sys.stderr)
     return 0 if is_right else EXIT_FAILURE

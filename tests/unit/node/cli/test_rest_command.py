@@ -290,13 +290,13 @@ def http(status: str, body: bytes, *headers: str) -> bytes:
 JSON: Final = "Content-Type: application/json"
 
 
-def test_a_body_is_printed_as_it_came(ottla: Command, serve: Callable[..., Server]) -> None:
+def test_a_body_is_printed_as_it_came_and_ends_its_line(ottla: Command, serve: Callable[..., Server]) -> None:
     server = serve(http("200 OK", b'{"a": 1.10,  "b": "\\u00eb"}', JSON))
 
     plain = ottla("rest", "get", "/a%20b?c=d", "--url", f"http://127.0.0.1:{server.port}/api")
     document = ottla.as_json("rest", "GET", "/", "--url", f"http://127.0.0.1:{server.port}")
 
-    assert plain == '{"a": 1.10,  "b": "\\u00eb"}'
+    assert plain == '{"a": 1.10,  "b": "\\u00eb"}\n'
     assert document == {"status": 200, "body": {"a": 1.1, "b": "ë"}}
     assert server.requests[0].startswith(b"GET /api/a%20b?c=d HTTP/1.1\r\n")
     assert b"Authorization" not in server.requests[0]

@@ -1,0 +1,52 @@
+"""Mutants that remove one protection of separate controllers each; the scenario detects every one."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from ottla.metadata_raft.broker_sessions import BrokerSessions
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.metadata.command_sender import Leader
+from ottla.node.metadata.metadata_runtime import MetadataRuntime
+from ottla.node.net import link_door
+from tests.simulation.controller_stories import OPTIONS, the_active_controller_fails
+from tests.simulation.mutants import Mutant, Patch
+from tests.simulation.simulation import Simulation
+
+MAX_SEEDS: Final = 10
+CONTROLLER_MUTANTS: list[Mutant] = []
+
+
+def controller_mutant(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
+    """Add a mutant to the list."""
+    CONTROLLER_MUTANTS.append(Mutant(plant=plant, run=_play, seeds=range(MAX_SEEDS)))
+    return plant
+
+
+def _play(seed: int) -> object:
+    return Simulation(seed, OPTIONS).play(the_active_controller_fails)
+
+
+@controller_mutant
+def links_of_voters_are_taken_for_requests(patch: Patch) -> None:
+    """They arrive at the port at which a controller serves brokers and tools."""
+    patch.setattr(link_door, "begins_link", lambda *_, **__: False)
+
+
+@controller_mutant
+def a_broker_asks_no_other_controller_when_the_active_one_is_silent(patch: Patch) -> None:
+    def known_leader(self: MetadataRuntime, asked_last: Leader) -> Leader:
+        return Leader(self._quorum.epoch, self._quorum.leader_id)
+
+    patch.setattr(MetadataRuntime, "_whom_to_ask", known_leader)
+
+
+@controller_mutant
+def a_new_controller_takes_brokers_that_it_has_not_heard_for_dead(patch: Patch) -> None:
+    grant_all = BrokerSessions.grant_all
+
+    def grant_none(
+        self: BrokerSessions, image: MetadataImage, now_ms: int, lost_at_ms: Mapping[int, int]
+    ) -> None:
+        grant_all(self, image, now_ms - 3_600_000, lost_at_ms)
+
+    patch.setattr(BrokerSessions, "grant_all", grant_none)
