@@ -7,6 +7,7 @@ arrives; only a part of bounded size is held, to indent it, to find the sentence
 
 import asyncio
 import codecs
+import io
 import json
 import os
 import re
@@ -14,6 +15,8 @@ import socket
 import ssl
 import sys
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -51,7 +54,7 @@ class RestRequest(NamedTuple):
     path: str  # from the root of the API, with its query
     data: bytes | None
     headers: Sequence[tuple[str, str]]
-    timeout_s: float  # for the connection, and for each piece of the answer
+    timeout_s: float  # until the answer begins, and for each further piece of it
 
 
 def request_of(
@@ -109,30 +112,45 @@ async def ask(connection: RestConnection, request: RestRequest, *, as_json: bool
     url = connection.url
     tls, login = await asyncio.to_thread(_proof, connection)
     headers = [*request.headers, ("Accept-Encoding", "identity"), *login]
-    seconds = request.timeout_s
+    sockets: list[socket.socket] = []
+    connector = aiohttp.TCPConnector(
+        ssl=tls if tls is not None else True, force_close=True, socket_factory=partial(_new_socket, sockets)
+    )
     try:
-        async with (
-            aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=tls if tls is not None else True, force_close=True),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=seconds, sock_read=seconds),
-                auto_decompress=False,
-                trust_env=False,
-            ) as session,
-            session.request(
-                request.method,
-                URL(url.text + request.path, encoded=True),
-                data=request.data,
-                headers=headers,
-                allow_redirects=False,
-            ) as answer,
-        ):
-            return await _print(answer, as_json=as_json)
+        async with aiohttp.ClientSession(
+            connector=connector,
+            timeout=aiohttp.ClientTimeout(total=None),  # an answer may go on for ever
+            auto_decompress=False,
+            trust_env=False,
+        ) as session:
+            try:
+                async with asyncio.timeout(request.timeout_s):
+                    answer = await session.request(
+                        request.method,
+                        URL(url.text + request.path, encoded=True),
+                        data=None if request.data is None else io.BytesIO(request.data),
+                        headers=headers,
+                        allow_redirects=False,
+                    )
+                async with answer:
+                    return await _print(answer, _pieces_of(answer, request.timeout_s), as_json=as_json)
+            finally:
+                # A loop that closes would wait until a server that does not read has taken the body.
+                for one in sockets:
+                    with suppress(OSError):
+                        one.shutdown(socket.SHUT_RDWR)
     except TimeoutError:
         raise CommandError(
-            f"{url.text} did not answer within {seconds:g} s. Try again, or use a longer --timeout."
+            f"{url.text} did not answer within {request.timeout_s:g} s. Try again, or use a longer --timeout."
         ) from None
     except aiohttp.ClientError as error:
         raise _refused(url.text, error) from None
+
+
+def _new_socket(sockets: list[socket.socket], address: aiohttp.AddrInfoType) -> socket.socket:
+    """Return a socket for an address, and append it to those of the command."""
+    sockets.append(socket.socket(*address[:3]))
+    return sockets[-1]
 
 
 def _proof(connection: RestConnection) -> tuple[ssl.SSLContext | None, list[tuple[str, str]]]:
@@ -175,11 +193,20 @@ def _refused(address: str, error: aiohttp.ClientError) -> CommandError | KafkaEr
 # ---- the answer ----------------------------------------------------------------------------------
 
 
-async def _print(answer: aiohttp.ClientResponse, *, as_json: bool) -> int:
+async def _pieces_of(answer: aiohttp.ClientResponse, timeout_s: float) -> AsyncIterator[bytes]:
+    """Yield the body as it arrives; TimeoutError if nothing does for so long."""
+    while True:
+        async with asyncio.timeout(timeout_s):
+            piece = await answer.content.readany()
+        if not piece:
+            return
+        yield piece
+
+
+async def _print(answer: aiohttp.ClientResponse, pieces: AsyncIterator[bytes], *, as_json: bool) -> int:
     is_right = 200 <= answer.status < 300
     is_json = "json" in answer.content_type
     for_terminal = sys.stdout.isatty()
-    pieces = answer.content.iter_any()
     held, is_whole = b"", False
     if as_json or not is_right or (for_terminal and is_json):
         held, is_whole = await _hold(pieces)

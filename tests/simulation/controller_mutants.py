@@ -5,6 +5,7 @@ from typing import Final
 
 from ottla.metadata_raft.broker_sessions import BrokerSessions
 from ottla.metadata_raft.image import MetadataImage
+from ottla.node.metadata import metadata_observer
 from ottla.node.metadata.command_sender import Leader
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
 from ottla.node.net import link_door
@@ -13,12 +14,13 @@ from tests.simulation.mutants import Mutant, Patch
 from tests.simulation.simulation import Simulation
 
 MAX_SEEDS: Final = 10
+SILENT: Final = 18  # a seed in which brokers fetch metadata from the controller that falls silent
 CONTROLLER_MUTANTS: list[Mutant] = []
 
 
 def controller_mutant(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
     """Add a mutant to the list."""
-    CONTROLLER_MUTANTS.append(Mutant(plant=plant, run=_play, seeds=range(MAX_SEEDS)))
+    CONTROLLER_MUTANTS.append(Mutant(plant=plant, run=_play, seeds=(SILENT, *range(MAX_SEEDS))))
     return plant
 
 
@@ -50,3 +52,10 @@ def a_new_controller_takes_brokers_that_it_has_not_heard_for_dead(patch: Patch) 
         grant_all(self, image, now_ms - 3_600_000, lost_at_ms)
 
     patch.setattr(BrokerSessions, "grant_all", grant_none)
+
+
+@controller_mutant
+def a_broker_waits_long_for_the_metadata_of_a_silent_controller(patch: Patch) -> None:
+    """Its heartbeats have other controllers, but it must see what they decide."""
+    patch.setattr(metadata_observer, "FETCH_WAIT_MS", 5_000)
+    patch.setattr(metadata_observer, "FETCH_TIMEOUT_S", 10.0)

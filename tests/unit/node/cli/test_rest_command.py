@@ -266,6 +266,7 @@ class Server:
                     pass
 
     def close(self) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)  # which wakes the thread
         self._listening.close()
 
 
@@ -356,6 +357,32 @@ def test_a_server_that_says_nothing_is_left_after_the_timeout(
     server = serve(lambda one: ended.wait(30) and None)
 
     told = ottla("rest", "GET", "/", "--url", f"http://127.0.0.1:{server.port}", "--timeout", "0.2", code=1)
+    ended.set()
+
+    assert "did not answer within 0.2 s" in told
+
+
+def test_a_server_that_does_not_read_a_body_is_left_after_the_timeout(ottla: Command, tmp_path: Path) -> None:
+    path = tmp_path / "body"
+    path.write_bytes(b" " * (16 << 20))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+        told = ottla("rest", "POST", "/", "--data", f"@{path}", "--url", url, "--timeout", "0.2", code=1)
+
+    assert "did not answer within 0.2 s" in told
+
+
+def test_an_answer_that_stops_is_left_after_the_timeout(ottla: Command, serve: Callable[..., Server]) -> None:
+    ended = threading.Event()
+
+    def begin(one: socket.socket) -> None:
+        one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx")
+        ended.wait(30)
+
+    told = ottla(
+        "rest", "GET", "/", "--url", f"http://127.0.0.1:{serve(begin).port}", "--timeout", "0.2", code=1
+    )
     ended.set()
 
     assert "did not answer within 0.2 s" in told
