@@ -5,7 +5,6 @@ import pytest
 from tests.simulation import (
     acl_stories,
     balance_stories,
-    controller_mutants,
     controller_stories,
     group_stories,
     marker_stories,
@@ -163,12 +162,6 @@ def test_a_busy_broker_gets_no_more_leaders(seed: int) -> None:
 @BY_SEED
 def test_brokers_do_not_notice_that_a_separate_controller_fails(seed: int) -> None:
     Simulation(seed, controller_stories.OPTIONS).play(controller_stories.the_active_controller_fails)
-
-
-def test_brokers_do_not_notice_that_the_controller_whose_metadata_they_fetch_falls_silent() -> None:
-    Simulation(controller_mutants.SILENT, controller_stories.OPTIONS).play(
-        controller_stories.the_active_controller_fails
-    )
 
 
 @BY_SEED
