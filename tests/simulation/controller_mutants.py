@@ -6,8 +6,6 @@ from typing import Final
 from ottla.metadata_raft.broker_sessions import BrokerSessions
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.metadata import metadata_observer
-from ottla.node.metadata.command_sender import Leader
-from ottla.node.metadata.metadata_runtime import MetadataRuntime
 from ottla.node.net import link_door
 from tests.simulation.controller_stories import OPTIONS, the_active_controller_fails
 from tests.simulation.mutants import Mutant, Patch
@@ -31,14 +29,6 @@ def _play(seed: int) -> object:
 def links_of_voters_are_taken_for_requests(patch: Patch) -> None:
     """They arrive at the port at which a controller serves brokers and tools."""
     patch.setattr(link_door, "begins_link", lambda *_, **__: False)
-
-
-@controller_mutant
-def a_broker_asks_no_other_controller_when_the_active_one_is_silent(patch: Patch) -> None:
-    def known_leader(self: MetadataRuntime, asked_last: Leader) -> Leader:
-        return Leader(self._quorum.epoch, self._quorum.leader_id)
-
-    patch.setattr(MetadataRuntime, "_whom_to_ask", known_leader)
 
 
 @controller_mutant
