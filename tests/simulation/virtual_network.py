@@ -571,7 +571,7 @@ class DetachedSocket:
         end._context = copy_context()
         end.set_protocol(protocol)
         protocol.connection_made(end)
-        if end.is_over:  # it ended meanwhile, and the protocol before was told
+        if end.is_over:  # it ended meanwhile, and only the protocol before has seen that
             end._soon(protocol.connection_lost, None)
         else:
             end.resume_reading()
