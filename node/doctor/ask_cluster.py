@@ -75,6 +75,7 @@ from ottla.node.wire.messages.describe_user_scram_credentials import (
 )
 
 CLIENT_ID: Final = "ottla-doctor"
+FIRST_CONTACT_S: Final = 1.5  # within which voters contact a leader that was elected just now
 _OF_SECURITY: Final = (
     ErrorCode.SASL_AUTHENTICATION_FAILED,
     ErrorCode.UNSUPPORTED_SASL_MECHANISM,
@@ -92,7 +93,6 @@ _SECURITY_KEYS: Final = (
 )
 MAX_SHARE_GROUPS: Final = 500  # some milliseconds each
 MAX_NODE_BYTES: Final = 1024 * 1024  # of GET /v1/node
-FIRST_CONTACT_S: Final = 1.5  # within which voters contact a leader that was elected just now
 
 
 class ClusterFacts(NamedTuple):

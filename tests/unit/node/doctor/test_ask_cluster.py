@@ -1,4 +1,4 @@
-"""What the doctor believes of what it is told over REST, and of a quorum that has just elected a leader."""
+"""What the doctor believes of what it is told over REST."""
 
 import asyncio
 from collections.abc import Mapping

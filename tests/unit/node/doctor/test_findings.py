@@ -178,12 +178,6 @@ def test_a_quorum_without_a_leader() -> None:
     assert "has no leader" in problems(quorum_findings.of_quorum(quorum(member(0), leader=-1)))[0]
 
 
-def test_a_voter_whose_log_the_leader_does_not_know_yet_is_not_behind() -> None:
-    voters = quorum(member(0, end=20_000), member(1, end=-1), member(2, end=20_000))
-
-    assert list(quorum_findings.of_quorum(voters)) == []
-
-
 def test_a_voter_that_is_far_behind() -> None:
     assert "is 19500 metadata records behind" in only(
         quorum_findings.of_quorum(quorum(member(0, end=20_000), member(1), member(2, end=20_000)))
@@ -497,3 +491,9 @@ def test_a_voter_whose_disk_went_back_is_named() -> None:
     found = problems(quorum_findings.of_quorum(quorum(member(0), member(1), old)))
 
     assert len(found) == 1 and "The disk of voter 2 was restored to an earlier state" in found[0]
+
+
+def test_a_voter_whose_log_the_leader_does_not_know_yet_is_not_behind() -> None:
+    voters = quorum(member(0, end=20_000), member(1, end=-1), member(2, end=20_000))
+
+    assert list(quorum_findings.of_quorum(voters)) == []
