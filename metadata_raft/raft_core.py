@@ -408,13 +408,14 @@ class RaftCore:
         engine, voters = self.member.engine, self.member.voters
         status, end_offset = self._status, self._image.version + 1
         is_stale = self._is_status_old or voters is not self._status_voters
-        if is_stale or status is None or status.epoch != engine.term:
+        # A candidate becomes the leader of the same term, and its status has no other voter's progress.
+        leadership = engine.term, engine.leader_id
+        if is_stale or status is None or (status.epoch, status.leader_id) != leadership:
             self._status, self._status_voters = self._make_status(), voters
             self._status_at = self._loop.time()
-        elif status.leader_id != engine.leader_id or status.high_watermark != end_offset:
+        elif status.high_watermark != end_offset:
             own = self._own_replica()
             self._status = status._replace(
-                leader_id=engine.leader_id,
                 high_watermark=end_offset,
                 voters=[own if row.node_id == own.node_id else row for row in status.voters],
                 observers=[own if row.node_id == own.node_id else row for row in status.observers],

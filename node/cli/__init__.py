@@ -22,6 +22,7 @@ topic_commands     runs the commands of `ottla topic`
 acl_commands       runs the commands of `ottla acl`
 quota_commands     runs the commands of `ottla quota`
 user_commands      runs the commands of `ottla user`
+rest_url           the address of a REST API, and the security of connections to it
 command_config     the connection of a command, from `--command-config` or a profile
 administrator_lines  the lines about the administrator of a secured cluster
 broker_commands    lists and decommissions brokers
@@ -36,6 +37,7 @@ quota_app          the options of `ottla quota`
 user_app           the options of `ottla user`
 profile_commands   runs the commands of `ottla profile`
 profile_app        the options of `ottla profile`
+rest_command       `ottla rest`
 share_group_tables  the partitions of share groups as tables
 group_tables       groups, members, lag and resets as text and as JSON
 hand_over          `ottla hand-over`

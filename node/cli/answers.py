@@ -5,6 +5,7 @@ some of its work; progress, warnings and errors go to standard error.
 """
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -26,6 +27,18 @@ def answer(document: Document, line: str, *, as_json: bool) -> None:
 def print_json(document: Document) -> None:
     """Print one document on one line, in ASCII, so that a terminal shows control characters escaped."""
     print(json.dumps(document), flush=True)
+
+
+def print_bytes(content: bytes | bytearray) -> None:
+    """Print bytes as they are; BrokenPipeError as soon as the reader is gone.
+
+    It does not use sys.stdout.buffer, which was seen to lose the error when the reader ended during a long
+    write; a command with nothing more to print then waited for ever.
+    """
+    sys.stdout.flush()
+    view = memoryview(content)
+    while view:
+        view = view[os.write(sys.stdout.fileno(), view) :]
 
 
 class Results:

@@ -7,7 +7,7 @@ client needs. Other packages add commands of their own (`added_commands`).
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -103,7 +103,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="An event-streaming node for any Kafka client, and tools to work with Kafka clusters.\n\n"
-    "Every command except start, hand-over, cluster and secure also works with Apache Kafka.",
+    "Every command except start, hand-over, cluster, secure and rest also works with Apache Kafka.",
 )
 log = typer.Typer(no_args_is_help=True, help="Inspect the files of a log.")
 app.add_typer(cluster, name="cluster")
@@ -491,6 +491,67 @@ def _consume_shared(
     printer = printer_of(printing)
     with open_output(printing) as file:
         run(lambda: commands.consume(client(), options, printer, file))
+
+
+@app.command("rest")
+def rest(
+    method: Annotated[
+        Literal["GET", "POST", "PUT", "PATCH", "DELETE"],
+        typer.Argument(metavar="METHOD", case_sensitive=False, help="GET, POST, PUT, PATCH or DELETE"),
+    ],
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="the path and query of the request, as in /v3/clusters")
+    ],
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data", "-d", metavar="JSON|@FILE|-", help="the body: as given, of a file, or standard input"
+        ),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="'NAME: VALUE'", help="send this header; repeatable"),
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url",
+            envvar="OTTLA_REST",
+            metavar="URL",
+            help="the REST API of a node (default: rest.url of the command config or profile, or "
+            "http://localhost:8082)",
+        ),
+    ] = None,
+    output: Annotated[
+        Literal["text", "json"],
+        typer.Option("--output", help="text: the body; json: an object with the status and the body"),
+    ] = "text",
+    command_config: CommandConfig = None,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout", metavar="SECONDS", min=0.1, help="wait at most this long for each part of the answer"
+        ),
+    ] = 30.0,
+) -> None:
+    """Send a request to the REST API of a node, and print the body of the answer.
+
+    The user and password, token or certificate of the command config or profile log in; they are sent over
+    https, or to this machine. On a terminal JSON is indented. The exit code is 1 unless the status is 2xx.
+    `/openapi.html` of a node describes all requests.
+
+    Examples:
+
+        ottla rest GET /v3/clusters
+
+        ottla rest POST /v1/topics/orders/trim --data '{"to_end": true, "dry_run": true}'
+    """
+    import ottla.node.cli.rest_command as commands
+    from ottla.node.cli.command_config import rest_connection_of
+
+    connection = rest_connection_of(url, command_config)
+    request = commands.request_of(method, path, data, header or [], timeout)
+    run(lambda: commands.ask(connection, request, as_json=output == "json"))
 
 
 @app.command("completion")

@@ -14,13 +14,14 @@ from ottla.logstore.words.old_names import OLD_CLIENT_NAMES, why_old
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 from ottla.node.cli.profile_option import is_outranked, named_profile
 from ottla.node.cli.profiles import read_current_profile, read_profiles
+from ottla.node.cli.rest_url import LOCAL_REST, REST_URL, RestUrl, parse_rest_url, rest_security
 from ottla.node.secure_client.client_security import (
     PLAINTEXT,
     ClientSecurity,
     ClientSecurityError,
     read_client_security,
 )
-from ottla.node.secure_client.security_names import is_of_security
+from ottla.node.secure_client.security_names import READ, is_of_security
 from ottla.node.settings.properties_file import MAX_PROPERTIES_BYTES, parse_properties
 
 BOOTSTRAP: Final = "bootstrap.servers"
@@ -31,6 +32,13 @@ class CommandConfig(NamedTuple):
     """The security of a command's connections, and the addresses to use if no others are given."""
 
     bootstrap: str | None = None
+    security: ClientSecurity = PLAINTEXT
+
+
+class RestConnection(NamedTuple):
+    """The address of a REST API, and the security of connections to it."""
+
+    url: RestUrl
     security: ClientSecurity = PLAINTEXT
 
 
@@ -46,15 +54,47 @@ def connection_of(
     bootstrap = None if is_outranked("bootstrap") else bootstrap
     command_config = None if is_outranked("command_config") else command_config
     file = read_command_config(command_config)
+    is_given = bootstrap is not None or command_config is not None or examines_node
+    settings, source = _profile(is_cluster_given=is_given)
+    return _first_of(bootstrap, command_config, file, config_of(settings, source))
+
+
+def rest_connection_of(url: str | None, command_config: Path | None) -> RestConnection:
+    """Return the connection of a command to a REST API, by the precedence of `connection_of`."""
+    url = None if is_outranked("url") else url
+    command_config = None if is_outranked("command_config") else command_config
+    file = {} if command_config is None else read_settings(command_config)
+    profile, source = _profile(is_cluster_given=url is not None or command_config is not None)
+    given = profile
+    if command_config is not None:
+        given, source = file, str(command_config)
+    address = url or file.get(REST_URL) or profile.get(REST_URL)
+    if address is None and source:
+        raise CommandError(
+            f"{escape_controls(source)} has no {REST_URL}: add --url, or set OTTLA_REST.", EXIT_USAGE
+        )
+    return rest_connection(address or LOCAL_REST, given, source)
+
+
+def rest_connection(address: str, given: Mapping[str, str], source: str) -> RestConnection:
+    """Return the connection to this URL by these settings; CommandError if they are unusable."""
+    try:
+        url = parse_rest_url(address)
+        return RestConnection(url, rest_security(given, url))
+    except ClientSecurityError as error:
+        raise CommandError(escape_controls(f"{source}: {error}."), EXIT_USAGE) from None
+    except ValueError as error:
+        raise CommandError(str(error), EXIT_USAGE) from None
+
+
+def _profile(*, is_cluster_given: bool) -> tuple[Mapping[str, str], str]:
+    """Return the settings of the named profile, else of the current one, and the profile's name."""
     name = named_profile()
     if name is not None:
-        profile = config_of(read_profiles().of(name), f"Profile {name}")
-    elif bootstrap is None and command_config is None and not examines_node:
-        in_use = read_current_profile()
-        profile = CommandConfig() if in_use is None else config_of(in_use[1], f"Profile {in_use[0]}")
-    else:
-        profile = CommandConfig()
-    return _first_of(bootstrap, command_config, file, profile)
+        return read_profiles().of(name), f"Profile {name}"
+    if not is_cluster_given and (in_use := read_current_profile()) is not None:
+        return in_use[1], f"Profile {in_use[0]}"
+    return {}, ""
 
 
 def other_connection(
@@ -105,7 +145,9 @@ def config_of(given: Mapping[str, str], source: str) -> CommandConfig:
     for name in given:
         if (problem := why_old(name, OLD_CLIENT_NAMES)) is not None:
             raise CommandError(escape_controls(f"{source}: {name} {problem}."), EXIT_USAGE)
-    others = [name for name in given if name != BOOTSTRAP and not is_of_security(name)]
+    others = [name for name in given if name not in (BOOTSTRAP, REST_URL) and not is_of_security(name)]
+    if REST_URL in given:  # which may use settings of TLS and logins that the listener does not
+        idle = tuple(name for name in idle if name not in READ)
     _warn(source, sorted({*idle, *others}), security)
     return CommandConfig(bootstrap=given.get(BOOTSTRAP) or None, security=security)
 

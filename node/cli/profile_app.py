@@ -20,12 +20,15 @@ Settings = Annotated[
 Servers = Annotated[
     str | None, typer.Option("--bootstrap", "-b", metavar="HOST:PORT,...", help="brokers to contact first")
 ]
+Rest = Annotated[
+    str | None, typer.Option("--rest", metavar="URL", help="the REST API of a node, which `ottla rest` asks")
+]
 FromFile = Annotated[
     Path | None,
     typer.Option(
         "--from",
         metavar="FILE",
-        help="take bootstrap.servers, security.protocol, ssl.* and sasl.* from this properties file",
+        help="take bootstrap.servers, rest.url, security.protocol, ssl.* and sasl.* from this file",
     ),
 ]
 Named = Annotated[str | None, typer.Option("--profile", envvar="OTTLA_PROFILE", hidden=True)]
@@ -44,24 +47,25 @@ def profile_create(
     name: NewName,
     settings: Settings = None,
     servers: Servers = None,
+    rest: Rest = None,
     file: FromFile = None,
     use: Annotated[bool, typer.Option("--use", help="use it for all commands from now on")] = False,
     output: Output = "text",
 ) -> None:
-    """Create a profile: addresses of brokers, and the settings of TLS and logins.
+    """Create a profile: addresses of brokers and of the REST API, and the settings of TLS and logins.
 
     A profile is kept in ~/.config/ottla/profiles.json, which only you can read. A secret, such as
     sasl.jaas.config, is named without a value, and then typed or given on standard input.
 
     Examples:
 
-        ottla profile create local --bootstrap localhost:9092 --use
+        ottla profile create local --bootstrap localhost:9092 --rest http://localhost:8082 --use
 
         ottla profile create production --from client.properties
     """
     import ottla.node.cli.profile_commands as commands
 
-    given = commands.settings_from(settings or [], bootstrap=servers, file=file)
+    given = commands.settings_from(settings or [], bootstrap=servers, rest=rest, file=file)
     exit_with(commands.create(name, given, is_used=use, as_json=output == "json"))
 
 
@@ -70,6 +74,7 @@ def profile_set(
     name: Name,
     settings: Settings = None,
     servers: Servers = None,
+    rest: Rest = None,
     file: FromFile = None,
     reset: Annotated[
         list[str] | None,
@@ -83,9 +88,9 @@ def profile_set(
     """
     import ottla.node.cli.profile_commands as commands
 
-    if not settings and servers is None and file is None and not reset:
-        raise CommandError("Name a setting, or use --bootstrap, --from or --reset.", EXIT_USAGE)
-    given = commands.settings_from(settings or [], bootstrap=servers, file=file)
+    if not settings and servers is None and rest is None and file is None and not reset:
+        raise CommandError("Name a setting, or use --bootstrap, --rest, --from or --reset.", EXIT_USAGE)
+    given = commands.settings_from(settings or [], bootstrap=servers, rest=rest, file=file)
     exit_with(commands.change(name, given, reset or [], as_json=output == "json"))
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.cli.answers import Results, answer, print_json
-from ottla.node.cli.command_config import BOOTSTRAP, config_of, read_settings
+from ottla.node.cli.command_config import BOOTSTRAP, config_of, read_settings, rest_connection
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
 from ottla.node.cli.profiles import (
     Profiles,
@@ -19,6 +19,7 @@ from ottla.node.cli.profiles import (
     shown,
     write_profiles,
 )
+from ottla.node.cli.rest_url import REST_URL
 from ottla.node.cli.topic_commands import print_table
 from ottla.node.client.cluster_client import parse_bootstrap
 from ottla.node.secure_client.security_names import is_of_security
@@ -91,6 +92,7 @@ def list_all(named: str | None, *, as_json: bool) -> int:
             "current": name == current,
             "bootstrap": settings.get(BOOTSTRAP),
             "security": settings.get("security.protocol", "PLAINTEXT").upper(),
+            "rest": settings.get(REST_URL),
         }
         for name, settings in sorted(profiles.settings.items())
     ]
@@ -98,7 +100,7 @@ def list_all(named: str | None, *, as_json: bool) -> int:
         print_json(rows)
     elif rows:
         print_table(
-            ("profile", "in use", "bootstrap", "security"),
+            ("profile", "in use", "bootstrap", "security", "rest"),
             [(one["profile"], "*" if one["current"] else None, *list(one.values())[2:]) for one in rows],
         )
     else:
@@ -145,8 +147,10 @@ def _write(before: Profiles, settings: Mapping[str, Mapping[str, str]], current:
 # ---- settings ------------------------------------------------------------------------------------
 
 
-def settings_from(words: Sequence[str], *, bootstrap: str | None, file: Path | None) -> dict[str, str]:
-    """Return the settings of a command: arguments override --bootstrap, which overrides the file.
+def settings_from(
+    words: Sequence[str], *, bootstrap: str | None, rest: str | None, file: Path | None
+) -> dict[str, str]:
+    """Return the settings of a command: arguments override --bootstrap and --rest, which override the file.
 
     An argument without a value is a secret, which is typed or read from standard input.
     """
@@ -156,12 +160,14 @@ def settings_from(words: Sequence[str], *, bootstrap: str | None, file: Path | N
         found = {name: value for name, value in read.items() if _is_of_connections(name)}
     if bootstrap is not None:
         found[BOOTSTRAP] = bootstrap
+    if rest is not None:
+        found[REST_URL] = rest
     for word in words:
         name, separator, value = word.partition("=")
         if not _is_of_connections(name):
             raise CommandError(
-                f"{name!r} is not a setting of a profile: these are {BOOTSTRAP}, security.protocol, ssl.* "
-                "and sasl.*.",
+                f"{name!r} is not a setting of a profile: these are {BOOTSTRAP}, {REST_URL}, "
+                "security.protocol, ssl.* and sasl.*.",
                 EXIT_USAGE,
             )
         if separator and is_secret(name):
@@ -175,7 +181,7 @@ def settings_from(words: Sequence[str], *, bootstrap: str | None, file: Path | N
 
 
 def _is_of_connections(name: str) -> bool:
-    return name == BOOTSTRAP or is_of_security(name)
+    return name in (BOOTSTRAP, REST_URL) or is_of_security(name)
 
 
 def _absolute(name: str, value: str) -> str:
@@ -208,3 +214,5 @@ def _judge(name: str, settings: Mapping[str, str]) -> None:
             parse_bootstrap(config.bootstrap)
     except (ValueError, KafkaError) as error:
         raise CommandError(str(error), EXIT_USAGE) from None
+    if (rest := settings.get(REST_URL)) is not None:
+        rest_connection(rest, settings, f"Profile {name}")

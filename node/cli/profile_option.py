@@ -1,6 +1,6 @@
 """The option `--profile` of every command that connects to a cluster, and the options that it overrides.
 
-The option is added to all commands that have `--bootstrap`, so that none of them has to declare it.
+The option is added to all commands that have `--command-config`, so that none of them has to declare it.
 """
 
 from contextvars import ContextVar
@@ -22,7 +22,7 @@ def add_profile_option(command: Any) -> None:
             add_profile_option(child)
         return
     names = {parameter.name for parameter in command.params}
-    if "bootstrap" in names and "command_config" in names and _PARAMETER not in names:
+    if names & {"bootstrap", "url"} and "command_config" in names and _PARAMETER not in names:
         command.params.append(
             TyperOption(
                 param_decls=[_PARAMETER, "--profile"],

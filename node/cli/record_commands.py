@@ -16,6 +16,7 @@ from ottla.logstore.compression import Compression
 from ottla.logstore.record import Record
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.cli.answers import print_bytes
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 from ottla.node.cli.output_file import OutputFile
 from ottla.node.cli.record_text import (
@@ -252,19 +253,12 @@ class RecordOutput:
             self._pieces.append((partition, records[-1].offset + 1, piece))
 
     def flush(self) -> None:
-        """Write the printed records; BrokenPipeError as soon as the reader is gone.
-
-        It does not use sys.stdout.buffer, which was seen to lose the error when the reader ended during a
-        long write; a command with nothing more to print then waited for ever.
-        """
-        sys.stdout.flush()
+        """Write the printed records; BrokenPipeError as soon as the reader is gone."""
         for partition, next_offset, piece in self._pieces:
             if self._file is not None:
                 self._file.write(piece)
             else:
-                view = memoryview(piece)
-                while view:
-                    view = view[os.write(sys.stdout.fileno(), view) :]
+                print_bytes(piece)
             self.next_offsets[partition] = next_offset
         self._pieces.clear()
 

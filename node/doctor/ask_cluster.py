@@ -4,7 +4,6 @@ A node that cannot be asked leaves a gap in the facts, never an error.
 """
 
 import asyncio
-import base64
 import http.client
 import json
 import ssl
@@ -41,7 +40,7 @@ from ottla.node.net.peer_client import SOFTWARE_NAME, SOFTWARE_VERSION, PeerClie
 from ottla.node.node_facts import Connect
 from ottla.node.secure_client.client_context import client_context
 from ottla.node.secure_client.client_security import PLAINTEXT, ClientSecurity, ClientSecurityError
-from ottla.node.secure_client.sasl_login import token_of
+from ottla.node.secure_client.http_login import authorization_of
 from ottla.node.settings.authorization_settings import ALLOW_EVERYONE, AUTHORIZER_CLASS, SUPER_USERS
 from ottla.node.settings.exposed_listeners import anonymous_ways
 from ottla.node.settings.group_config_def import DEAD_LETTER_TOPIC
@@ -76,6 +75,7 @@ from ottla.node.wire.messages.describe_user_scram_credentials import (
 )
 
 CLIENT_ID: Final = "ottla-doctor"
+FIRST_CONTACT_S: Final = 1.5  # within which voters contact a leader that was elected just now
 _OF_SECURITY: Final = (
     ErrorCode.SASL_AUTHENTICATION_FAILED,
     ErrorCode.UNSUPPORTED_SASL_MECHANISM,
@@ -231,6 +231,10 @@ async def ask_quorum(client: Client) -> QuorumFacts | None:
     """Return the facts about the quorum, or its failure; None if this client may not ask."""
     try:
         view = await describe_quorum(client)
+        unheard = [one.node_id for one in view.members if one.is_voter and one.last_fetch_ms <= 0]
+        if set(unheard) - {view.leader_id}:  # the leader may have been elected just now
+            await asyncio.sleep(min(FIRST_CONTACT_S, client.remaining_s / 2))
+            view = await describe_quorum(client)
     except KafkaError as error:
         if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             return None
@@ -545,11 +549,8 @@ def rest_access(is_secure: bool, host: str, asking: Asking, node_host: str) -> _
     login = asking.security.login
     if login is None or not (is_secure or (is_loopback(host) and is_loopback(node_host))):
         return _RestAccess(tls)
-    if login.user:
-        proof = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
-        return _RestAccess(tls, (("Authorization", f"Basic {proof}"),))
     try:
-        return _RestAccess(tls, (("Authorization", f"Bearer {token_of(login)}"),))
+        return _RestAccess(tls, (("Authorization", authorization_of(login)),))
     except (ClientSecurityError, KafkaError):
         return _RestAccess(tls)
 

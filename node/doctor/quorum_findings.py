@@ -74,7 +74,8 @@ def _of_voters(view: QuorumView, now_ms: int, down: Collection[int]) -> Iterator
         )
         yield problem("quorum", f"Voter {one.node_id} {since}: start the node, or check the network.")
     for one in voters:
-        if one not in silent and end - one.log_end_offset > BEHIND_ENTRIES:
+        # A leader that has just been elected does not know the logs of the others yet.
+        if one not in silent and 0 <= one.log_end_offset < end - BEHIND_ENTRIES:
             yield problem(
                 "quorum", f"Voter {one.node_id} is {end - one.log_end_offset} metadata records behind."
             )

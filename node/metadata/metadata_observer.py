@@ -28,7 +28,11 @@ from ottla.node.wire.messages.fetch_metadata_snapshot import (
 from ottla.node.work.turns import take_turns
 
 FETCH_BYTES: Final = 1024 * 1024
-FETCH_WAIT_MS: Final = 5_000
+FETCH_WAIT_MS: Final = 1_000
+# A voter that is silent for longer is left for another one. A broker accepts records only as long as the
+# controller answers its heartbeats and it receives the metadata, so this is well below
+# `broker.session.timeout.ms` (9 s).
+FETCH_TIMEOUT_S: Final = 3.0
 LARGE_BYTES: Final = 64 * 1024  # of batches: some 600 records, whose decoding takes 5 ms
 MAX_SNAPSHOT_BYTES: Final = 1 << 30
 FIRST_BACKOFF_S: Final = 0.05
@@ -163,7 +167,7 @@ class MetadataObserver:
                 max_wait_ms=FETCH_WAIT_MS,
             ),
             FetchMetadataResponse,
-            timeout_s=FETCH_WAIT_MS / 1000 + 5,
+            timeout_s=FETCH_TIMEOUT_S,
         )
         addresses = {
             one.node_id: Endpoint(one.host, one.port, one.security_protocol)

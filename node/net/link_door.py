@@ -45,6 +45,14 @@ def begins_link(received: memoryview, *, has_tls: bool) -> bool | None:
     return _NAMED_PROTOCOL in bytes(received[:end])
 
 
+def detach(transport: asyncio.Transport) -> socket.socket:
+    """Close a transport, and return the socket of its connection, which stays."""
+    sock = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+    sock.setblocking(False)
+    transport.abort()
+    return sock
+
+
 class Entrance(Protocol):
     """The part of the listener that the door needs."""
 
@@ -100,11 +108,7 @@ class LinkDoor:
             give_to(self._listener.make_protocol(), transport, opening.received)
             return
         transport.pause_reading()
-        # The transport closes its own descriptor; the connection stays.
-        sock = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
-        sock.setblocking(False)
-        transport.abort()
-        self._take_link(sock, bytes(opening.received))
+        self._take_link(detach(transport), bytes(opening.received))
 
 
 class Opening(asyncio.BufferedProtocol):

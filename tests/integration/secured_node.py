@@ -39,6 +39,8 @@ class SecuredNode:
                 f"{name}:{protocol}" for name, protocol in (*LISTENERS.items(), ("EXPIRED", "SSL"))
             ),
             inter_broker_listener_name="PLAINTEXT",
+            ottla_rest_listeners="https://127.0.0.1:0",
+            ottla_rest_authentication="basic",
             ssl_keystore_location=home / "node.pem",
             listener_name_expired_ssl_keystore_location=home / "expired.pem",
             sasl_enabled_mechanisms="SCRAM-SHA-512,SCRAM-SHA-256,PLAIN",
@@ -54,6 +56,11 @@ class SecuredNode:
             return next(one.port for one in broker.listeners if one.name == listener)
 
         return f"127.0.0.1:{self.embedded.call(port)}"
+
+    @property
+    def rest(self) -> str:
+        """The URL of its REST API."""
+        return self.embedded.broker.rest.addresses[0].url
 
     def properties(
         self,

@@ -442,3 +442,29 @@ def test_only_their_owner_can_read_the_metadata_even_in_a_directory_of_an_older_
     modes = {path.name: path.stat().st_mode & 0o777 for path in directory.iterdir()}
     assert directory.stat().st_mode & 0o777 == 0o700
     assert len(modes) >= 2 and set(modes.values()) == {0o600}, modes
+
+
+def test_a_new_leader_takes_no_voter_for_one_that_was_never_heard(tmp_path: Path) -> None:
+    """A voter counts as heard from the moment on that the leader leads."""
+    ports = free_ports()
+    nodes = [opened(tmp_path / str(node_id), node_id, ports) for node_id in ports]
+    heard: list[list[int]] = []
+    for node in nodes:
+
+        def note(epoch: int, node: Node = node) -> None:
+            node.leading = epoch
+            heard.append([row.last_fetch_ms for row in node.quorum.status().voters])
+
+        node.handle_leadership = note  # type: ignore[method-assign]
+
+    async def scene() -> None:
+        await until(lambda: heard)
+        first = next(node for node in nodes if node.leading)
+        while len(heard) < 2:
+            first.quorum.hand_over()
+            await asyncio.sleep(0.1)
+
+    play(nodes, scene)
+
+    now_ms = int(time.time() * 1000)
+    assert all(now_ms - 60_000 < at_ms <= now_ms for at_ms in heard[1])

@@ -67,6 +67,7 @@ COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
     "quota list": ((), 0, "zoe"),
     "quota delete": (("--user", "zoe"), 0, "deleted producer_byte_rate"),
     "doctor": ((), 0, ""),
+    "rest": (("GET", "/v1/users"), 0, "admin"),
     "perf produce": ((TOPIC, "-n", "10"), 0, "10 records sent"),
     "perf consume": ((TOPIC,), 0, "data.consumed.in.nMsg"),
     "perf latency": ((TOPIC, "-n", "2"), 0, "Percentiles: 50th"),
@@ -138,6 +139,42 @@ def test_the_file_may_be_named_by_an_environment_variable(
     monkeypatch.setattr("sys.argv", ["ottla", "user", "list"])
 
     assert main() == 0 and "admin" in capfd.readouterr().out
+
+
+@pytest.fixture(autouse=True)
+def rest(node: SecuredNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTTLA_REST", node.rest)
+
+
+def test_the_rest_api_rejects_a_wrong_password(node: SecuredNode, admin: Commands) -> None:
+    told = admin.of(node.properties(password="guessed")).run("rest", "GET", "/v1/users")
+
+    assert told.code == 1 and "(HTTP 401) The login comes from sasl.*" in told.err
+
+
+def test_the_rest_api_acts_for_the_user_of_a_profile(
+    node: SecuredNode,
+    admin: Commands,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    from ottla.node.cli.app import main
+
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("OTTLA_REST")
+    path, users = "/v1/users/rest-user", ("rest", "GET", "/v1/users")
+    made = ("profile", "create", "admin", "--from", str(admin.config), "--rest", node.rest, "--use")
+    changed = ("rest", "PUT", path, "--data", '{"password": "secret"}')
+    for words in (made, changed, users, ("rest", "DELETE", path)):
+        monkeypatch.setattr("sys.argv", ["ottla", *words])
+        assert main() == 0
+    monkeypatch.setattr("sys.argv", ["ottla", *users, "--url", node.rest])
+    without_profile = main()
+
+    told = capfd.readouterr()
+    assert "rest-user" in told.out and without_profile == 1
+    assert "its certificate is not trusted" in told.err and "warning" not in told.err
 
 
 def test_a_profile_logs_in(

@@ -16,6 +16,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import INTERNAL_TOPICS
 from ottla.metadata_raft.raft_node import use_clock
+from ottla.node.net import link_door
 from tests.simulation import (
     admin_requests,
     idempotent_producer,
@@ -40,6 +41,7 @@ from tests.simulation.share_workload import ShareWorkload
 from tests.simulation.sim_client import SimClient, pause
 from tests.simulation.txn_history import TxnHistory
 from tests.simulation.virtual_loop import PROCESS, SimulationError
+from tests.simulation.virtual_network import DetachedSocket
 from tests.simulation.workload import Workload
 from tests.simulation.world import CLIENT_PORT, CONTROLLER_PORT, VirtualNode, World, is_of_a_disk
 
@@ -63,6 +65,7 @@ class Options:
 
     nodes: int = 3
     voters: int = 3  # at most; the other nodes are brokers only
+    has_separate_controllers: bool = False  # the voters are no brokers
     replicas: int = 3  # at most
     in_sync: int = 2  # at least, for anything to be acknowledged
     racks: int = 0  # to which the nodes are assigned in turn
@@ -115,7 +118,10 @@ class Simulation:
                 VirtualNode(self.world, node_id, _node_settings(node_id, options) | self.settings)
             )
         self.admin = self.world.add_client("admin")
-        bootstrap = [(node.host.name, CLIENT_PORT) for node in self.world.nodes]
+        bootstrap = [
+            (node.host.name, CLIENT_PORT)
+            for node in self.world.nodes[options.voters if options.has_separate_controllers else 0 :]
+        ]
         self.history = History(may_lose=options.may_lose)
         self.workload = Workload(self.world, self.history, bootstrap, may_lose=options.may_lose)
         self.admin_client = SimClient(bootstrap, random.Random(f"admin {seed}"))
@@ -169,11 +175,14 @@ class Simulation:
         gc.disable()
         engine_clock = pysyncobj.syncobj.monotonicTime
         use_clock(loop.time)
+        detach = link_door.detach
+        link_door.detach = DetachedSocket  # type: ignore[assignment]
         try:
             loop.run(main, limit_s=LIMIT_S)
         finally:
             self.world.close()
             use_clock(engine_clock)
+            link_door.detach = detach
             if gc_was_enabled:
                 gc.enable()
             root.handlers = handlers
@@ -606,4 +615,8 @@ def _node_settings(node_id: int, options: Options) -> dict[str, str]:
         settings["process.roles"] = "broker,controller" if node_id < voters else "broker"
         if node_id < voters:
             settings["listeners"] += f",CONTROLLER://{name}:{CONTROLLER_PORT}"
+        if node_id < voters and options.has_separate_controllers:
+            settings["process.roles"] = "controller"
+            settings["listeners"] = f"CONTROLLER://{name}:{CONTROLLER_PORT}"
+            del settings["advertised.listeners"]
     return settings

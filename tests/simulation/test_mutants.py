@@ -7,6 +7,7 @@ and fails the test.
 import pytest
 
 from tests.simulation.balance_mutants import BALANCE_MUTANTS
+from tests.simulation.controller_mutants import CONTROLLER_MUTANTS
 from tests.simulation.group_mutants import GROUP_MUTANTS
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.share_mutants import SHARE_MUTANTS
@@ -23,6 +24,7 @@ OF_EACH_RUN = [
         for one in some_of(mutants, of_each_run=4)
     ),
     *SHARE_MUTANTS,  # all of them: most are detected in a second or two
+    *CONTROLLER_MUTANTS,
 ]
 
 

@@ -5,6 +5,7 @@ import pytest
 from tests.simulation import (
     acl_stories,
     balance_stories,
+    controller_stories,
     group_stories,
     marker_stories,
     scale_stories,
@@ -156,6 +157,16 @@ def test_a_balance_is_cancelled(seed: int) -> None:
 @BY_SEED
 def test_a_busy_broker_gets_no_more_leaders(seed: int) -> None:
     Simulation(seed, balance_stories.BUSY).play(balance_stories.a_broker_falls_beside_a_busy_one)
+
+
+@BY_SEED
+def test_brokers_do_not_notice_that_a_separate_controller_fails(seed: int) -> None:
+    Simulation(seed, controller_stories.OPTIONS).play(controller_stories.the_active_controller_fails)
+
+
+@BY_SEED
+def test_separate_controllers_survive_faults_of_all_kinds(seed: int) -> None:
+    Simulation(seed, controller_stories.FAULTS).play(controller_stories.controllers_and_brokers_fail)
 
 
 @BY_SEED

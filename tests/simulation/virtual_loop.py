@@ -348,6 +348,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     ) -> Any:
         return await self.network.create_connection(factory, host, port, **options)
 
+    async def connect_accepted_socket(  # type: ignore[override]
+        self, factory: Callable[[], Any], sock: Any, **_: Any
+    ) -> Any:
+        return sock.connect(factory)
+
     async def shutdown_asyncgens(self) -> None:
         pass
 

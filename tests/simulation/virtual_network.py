@@ -559,6 +559,28 @@ class Socket(asyncio.Transport):
         return self.protocol
 
 
+class DetachedSocket:
+    """An accepted connection without a transport, as the program of one listener gives it to another."""
+
+    def __init__(self, end: Socket) -> None:
+        self._end = end
+
+    def connect(self, factory: Callable[[], Any]) -> tuple[Socket, Any]:
+        """Give the connection to another protocol, in the context of the caller."""
+        end, protocol = self._end, factory()
+        end._context = copy_context()
+        end.set_protocol(protocol)
+        protocol.connection_made(end)
+        if end.is_over:  # it ended meanwhile, and only the protocol before has seen that
+            end._soon(protocol.connection_lost, None)
+        else:
+            end.resume_reading()
+        return end, protocol
+
+    def close(self) -> None:
+        self._end.abort()
+
+
 def _size(item: bytes | _Reset) -> str:
     if isinstance(item, _Reset):
         return "reset"

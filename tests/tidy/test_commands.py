@@ -23,6 +23,7 @@ WRITE_JSON: Final = {
     "log_output": "the log of a node",
     "profiles": "the file of profiles",
     "record_text": "records, one a line",
+    "rest_command": "responses of the REST API, indented",
 }
 
 

@@ -8,6 +8,8 @@ from tests.tidy.test_layers import ROOT
 FOLDERS = ("node/client", "node/cli", "node/rest_api")
 # JoinGroup is answered once the other members have joined, too, so it gets their time besides ours.
 OF_OTHERS = {("node/client/group_member.py", "patience_s")}
+# It sends HTTP, and its session has the time limits.
+OVER_HTTP = {("node/cli/rest_command.py", "the default")}
 
 
 def times_of_requests() -> Iterator[tuple[str, str]]:
@@ -26,4 +28,4 @@ def test_a_request_has_the_time_left_to_its_deadline() -> None:
     found = set(times_of_requests())
     own = {one for one in found if not one[1].endswith(".remaining_s")}
 
-    assert len(found) > 10 and own == OF_OTHERS
+    assert len(found) > 10 and own == OF_OTHERS | OVER_HTTP

@@ -173,8 +173,8 @@ COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
     "topic copy": ((TOPIC, "new-topic"), 1, f"{TOPIC}-{DEAD} has no leader"),
     "topic delete": (("new-topic",), 0, ""),
 }
-# These concern a process, or, as the doctor, have a time limit per answer.
-NOT_WALKED: Final = {"hand-over", "quorum add", "doctor"}
+# These concern a process or, like the doctor and `ottla rest`, have a time limit for each answer.
+NOT_WALKED: Final = {"hand-over", "quorum add", "doctor", "rest"}
 
 
 class Walked(NamedTuple):

@@ -1,6 +1,5 @@
 """Profiles: named connections to clusters, and the precedence of options, environment and profiles."""
 
-import json
 import os
 import stat
 from pathlib import Path
@@ -10,11 +9,12 @@ import pytest
 import typer.main
 
 from ottla.node.cli import profiles
-from ottla.node.cli.app import app, main
+from ottla.node.cli.app import app
 from ottla.node.cli.command_config import CommandConfig, connection_of
 from ottla.node.cli.failure import CommandError
 from ottla.node.cli.profile_option import complete_profiles
 from ottla.node.cli.profiles import Profiles, is_secret, profiles_path, read_profiles, write_profiles
+from tests.unit.node.cli.conftest import Command
 
 JAAS = 'a.ScramLoginModule required username="anna" password="apple-pie";'
 PRODUCTION = {
@@ -23,31 +23,6 @@ PRODUCTION = {
     "sasl.mechanism": "SCRAM-SHA-512",
     "sasl.jaas.config": JAAS,
 }
-
-
-class Command:
-    """The command `ottla` in this process, with a home directory of its own."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch, self._capfd = monkeypatch, capfd
-
-    def __call__(self, *words: str, code: int = 0) -> str:
-        self._monkeypatch.setattr("sys.argv", ["ottla", *words])
-        ended = main()
-        out, err = self._capfd.readouterr()
-        assert ended == code, out + err
-        return err if code else out
-
-    def as_json(self, *words: str) -> Any:
-        return json.loads(self(*words, "--output", "json"))
-
-
-@pytest.fixture
-def ottla(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    for name in ("OTTLA_PROFILE", "OTTLA_BOOTSTRAP", "OTTLA_CONFIG"):
-        monkeypatch.delenv(name, raising=False)
-    return Command(monkeypatch, capfd)
 
 
 @pytest.fixture
@@ -70,7 +45,13 @@ def test_a_profile_is_created_selected_shown_and_deleted(ottla: Command) -> None
     assert made == "created local; `ottla profile use local` selects it for all commands\n"
     assert none == "ottla: No profile is in use.\n" and (used, current) == ("local is in use\n", "local\n")
     assert listed == [
-        {"profile": "local", "current": True, "bootstrap": "localhost:19092", "security": "PLAINTEXT"}
+        {
+            "profile": "local",
+            "current": True,
+            "bootstrap": "localhost:19092",
+            "security": "PLAINTEXT",
+            "rest": None,
+        }
     ]
     assert changed == "changed bootstrap.servers of local\n"
     assert shown["settings"] == {"bootstrap.servers": "localhost:29092"}
@@ -123,6 +104,11 @@ def test_a_secret_among_the_arguments_is_rejected_and_read_from_standard_input(
         (("create", "p", "security.protocol=TLS"), "Profile p: security.protocol is 'TLS'"),
         (("create", "p", "-b", "http://x:1"), "is a URL"),
         (("create", "p", "sasl.username=x"), "is librdkafka's name"),
+        (("create", "p", "--rest", "localhost:8082"), "'localhost:8082' is not the URL of a REST API"),
+        (
+            ("create", "p", "rest.url=https://x", "sasl.mechanism=PLAIN"),
+            "Profile p: sasl.jaas.config is not set",
+        ),
         (("set", "q", "-b", "x:1"), "There is no profile 'q'"),
         (("set", "q"), "Name a setting"),
         (("use",), "Give either the name of a profile or --none"),

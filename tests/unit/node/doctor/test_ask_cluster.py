@@ -1,11 +1,15 @@
 """ottla.node.doctor.ask_cluster: facts that come over REST, and the login that is sent for them."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from ottla.node.doctor.ask_cluster import Asking, is_of, listeners_of, rest_access
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.quorum_admin import QuorumMember, QuorumView
+from ottla.node.doctor import ask_cluster
+from ottla.node.doctor.ask_cluster import Asking, ask_quorum, is_of, listeners_of, rest_access
 from ottla.node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts
 from ottla.node.secure_client.client_security import ClientSecurity, SaslLogin
 
@@ -75,3 +79,37 @@ def test_the_ways_to_be_a_super_user_without_a_login_are_read_from_the_settings_
     found = listeners_of(1, {**NODE, **changed})
 
     assert found is not None and list(found.anonymous_ways) == ways
+
+
+def view(epoch: int, *heard_ms: int) -> QuorumView:
+    voters = [QuorumMember(one, True, bytes(16), 5, at_ms, at_ms) for one, at_ms in enumerate(heard_ms)]
+    return QuorumView(0, epoch, 5, voters, {})
+
+
+@pytest.mark.parametrize(
+    ("answers", "epoch"),
+    [
+        ([view(1, 900, 900, 900)], 1),
+        ([view(1, -1, 900, 900)], 1),  # a leader does not contact itself
+        ([view(1, 900, -1, 0), view(2, 900, 900, 900)], 2),
+        ([view(1, 900, -1, 900), view(2, 900, -1, 900)], 2),
+    ],
+    ids=["all are heard", "the leader", "elected just now", "never heard"],
+)
+def test_voters_that_a_leader_has_not_heard_of_yet_get_a_moment(
+    monkeypatch: pytest.MonkeyPatch, answers: list[QuorumView], epoch: int
+) -> None:
+    left = list(answers)
+
+    async def describe(client: Client) -> QuorumView:
+        return left.pop(0)
+
+    async def ask() -> None:
+        found = await ask_quorum(Client([("localhost", 1)], timeout_s=1))
+        assert found is not None and found.view is not None and found.view.leader_epoch == epoch
+
+    monkeypatch.setattr(ask_cluster, "describe_quorum", describe)
+    monkeypatch.setattr(ask_cluster, "FIRST_CONTACT_S", 0.0)
+    asyncio.run(ask())
+
+    assert not left

@@ -493,3 +493,9 @@ def test_a_voter_whose_disk_was_restored_to_an_earlier_state_is_reported() -> No
     found = problems(quorum_findings.of_quorum(quorum(member(0), member(1), old)))
 
     assert len(found) == 1 and "The disk of voter 2 was restored to an earlier state" in found[0]
+
+
+def test_a_voter_whose_log_the_leader_does_not_know_yet_is_not_behind() -> None:
+    voters = quorum(member(0, end=20_000), member(1, end=-1), member(2, end=20_000))
+
+    assert list(quorum_findings.of_quorum(voters)) == []
