@@ -17,6 +17,7 @@ from ottla.node.quota.connection_rates import ConnectionRates
 MAX_WAITING: Final = 1_000
 MAX_THROTTLED: Final = 1_000
 MAX_EARLY_BYTES: Final = 4_096  # of a client that sends before it is let in: uvloop reads once
+NOTHING: Final = memoryview(b"")
 
 
 class Entrance(Protocol):
@@ -63,6 +64,12 @@ class Arrivals:
     def new(self) -> "Arrival":
         """Return the protocol of a newly accepted socket."""
         return Arrival(self)
+
+    def take(self, transport: asyncio.Transport, early: memoryview) -> None:
+        """Hold a connection of which some bytes were received, or let it in at once."""
+        arrival = Arrival(self, early)
+        transport.set_protocol(arrival)
+        arrival.connection_made(transport)
 
     def arrived(self, arrival: "Arrival") -> None:
         """Hold a connection, or let it in at once."""
@@ -145,10 +152,10 @@ class Arrival(asyncio.BufferedProtocol):
 
     __slots__ = ("_arrivals", "_buffer", "_length", "address", "network", "transport")
 
-    def __init__(self, arrivals: Arrivals) -> None:
+    def __init__(self, arrivals: Arrivals, early: memoryview = NOTHING) -> None:
         self._arrivals = arrivals
-        self._buffer = bytearray()
-        self._length = 0
+        self._buffer = bytearray(early) + bytes(MAX_EARLY_BYTES) if early else bytearray()
+        self._length = len(early)
         self.address = ""
         self.network = ""  # `network_of` the address
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)  # set by connection_made

@@ -17,7 +17,6 @@ from typing import Final, Protocol, cast
 
 from ottla.metadata_raft.raft_handshake import LINK, LINK_PROTOCOL, QUESTION
 from ottla.metadata_raft.raft_strangers import Strangers
-from ottla.node.net.arrivals import give_to
 from ottla.node.net.connection_info import plain_address
 from ottla.node.net.tls_transport import HANDSHAKE_RECORD
 
@@ -58,7 +57,7 @@ class Entrance(Protocol):
 
     loop: asyncio.AbstractEventLoop
 
-    def make_protocol(self) -> asyncio.BufferedProtocol: ...
+    def take_over(self, transport: asyncio.Transport, early: memoryview) -> None: ...
 
 
 class LinkDoor:
@@ -105,7 +104,7 @@ class LinkDoor:
         self.left(opening)
         transport = opening.transport
         if not is_link:
-            give_to(self._listener.make_protocol(), transport, opening.received)
+            self._listener.take_over(transport, opening.received)
             return
         transport.pause_reading()
         self._take_link(detach(transport), bytes(opening.received))

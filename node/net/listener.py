@@ -17,7 +17,7 @@ from ottla.node.authorization.access import ANONYMOUS, Access
 from ottla.node.handing_over import StartTask
 from ottla.node.net.acceptor import Acceptor
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
-from ottla.node.net.arrivals import Arrivals
+from ottla.node.net.arrivals import Arrivals, give_to
 from ottla.node.net.client_lines import ClientLines, tell_all_left_out
 from ottla.node.net.connection import Connection
 from ottla.node.net.connection_info import NO_PEER, ConnectionInfo, plain_address
@@ -186,6 +186,14 @@ class Listener:
             return self.arrivals.new()
         self.quota.rates.enter(self.name, is_protected=self._is_protected)
         return self.make_protocol()
+
+    def take_over(self, transport: asyncio.Transport, early: memoryview) -> None:
+        """Serve a connection that is no link among voters, as soon as the connection rates allow it."""
+        if self.quota.rates.are_set:
+            self.arrivals.take(transport, early)
+            return
+        self.quota.rates.enter(self.name, is_protected=self._is_protected)
+        give_to(self.make_protocol(), transport, early)
 
     def make_protocol(self) -> asyncio.BufferedProtocol:
         """Create the protocol object that serves one socket."""

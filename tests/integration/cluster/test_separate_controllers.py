@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import socket
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -196,6 +197,32 @@ def test_strange_bytes_end_a_connection_to_a_controller_and_nothing_else(cluster
         for index in range(len(frame)):
             slow.send_bytes(frame[index : index + 1])
         assert slow.receive("api_versions", 0, slow.correlation_id).error_code == 0
+
+
+def test_an_address_that_connects_too_often_is_throttled_at_a_controller(cluster: Cluster) -> None:
+    """KIP-612; links of voters and connections of brokers from other addresses go on."""
+    ip = ("quota", "set", "--ip", "127.0.0.9", "connection_creation_rate=1")
+    host, _, port = setting(cluster.homes[0], "listeners").removeprefix("CONTROLLER://").rpartition(":")
+    request = bytes.fromhex("0000000e0012000000000001000474657374")  # ApiVersions 0
+
+    def is_served() -> bool:
+        with socket.create_connection((host, int(port)), 10, source_address=("127.0.0.9", 0)) as sock:
+            sock.settimeout(0.5)
+            sock.sendall(request)
+            try:
+                return bool(sock.recv(4))
+            except TimeoutError:
+                return False
+
+    before = [is_served() for _ in range(30)]
+    ottla(cluster, *ip)
+    try:
+        eventually(lambda: not is_served(), "connections are throttled", PATIENT_S)
+    finally:
+        ottla(cluster, "quota", "delete", "--ip", "127.0.0.9")
+
+    assert all(before)
+    eventually(is_served, "the quota is gone", PATIENT_S)
 
 
 def test_a_controller_has_probes_metrics_and_the_rest_api_of_its_cluster(cluster: Cluster) -> None:

@@ -125,6 +125,22 @@ def test_beyond_the_rate_connections_come_in_one_by_one_at_that_rate() -> None:
     assert len(entrance.arrivals) == 0 and not any(one.is_aborted for one in waiting)
 
 
+def test_a_connection_that_has_sent_much_already_waits_for_its_turn_with_all_of_it() -> None:
+    entrance = Entrance(rate=2)
+    for _ in range(20):
+        entrance.connect()
+    early = bytes(range(256)) * 80
+    transport = Socket("10.0.0.2", None)
+
+    entrance.arrivals.take(cast(Any, transport), memoryview(early))
+    has_waited = len(entrance.let_in) == 20 and not transport.is_reading_now
+    transport.protocol.get_buffer(-1)[:3] = b"end"
+    transport.protocol.buffer_updated(3)
+    entrance.timers.advance(3)
+
+    assert has_waited and entrance.let_in[-1].received == early + b"end"
+
+
 def test_addresses_take_turns_so_none_waits_for_all_of_another() -> None:
     entrance = Entrance(rate=2)
     for _ in range(20):

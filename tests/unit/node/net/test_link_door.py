@@ -12,6 +12,7 @@ from ottla.metadata_raft.raft_guard import Peer
 from ottla.metadata_raft.raft_handshake import LINK, LINK_PROTOCOL, NONCE_BYTES, QUESTION, LinkIdentity, hello
 from ottla.metadata_raft.raft_strangers import MAX_STRANGERS
 from ottla.node.net import link_door
+from ottla.node.net.arrivals import give_to
 from ottla.node.net.link_door import MAX_OPENING_BYTES, LinkDoor, begins_link
 from ottla.node.wire.peer_api import PeerApi
 
@@ -91,8 +92,8 @@ class Served:
         self.links: list[tuple[socket.socket, bytes]] = []
         self.door = LinkDoor(self, lambda *link: self.links.append(link), has_tls=False)
 
-    def make_protocol(self) -> asyncio.BufferedProtocol:
-        return Echo()
+    def take_over(self, transport: asyncio.Transport, early: memoryview) -> None:
+        give_to(Echo(), transport, early)
 
     async def start(self) -> tuple[str, int]:
         self.server = await self.loop.create_server(self.door.new, "127.0.0.1", 0)
