@@ -20,7 +20,7 @@ from ottla.node.client.config_admin import (
     change_config,
     config_of_all_brokers,
 )
-from ottla.node.client.log_dirs import describe_log_dirs
+from ottla.node.client.log_dirs import BrokerLogDirs, describe_log_dirs
 from ottla.node.settings.balance_settings import (
     ENABLE,
     EXCLUDED,
@@ -76,14 +76,16 @@ async def read_settings(client: Client) -> BalanceSettings:
 async def make_plan(client: Client, settings: BalanceSettings, *, measures: bool = True) -> BalancePlan:
     """Return the plan for the state of the cluster after the current moves.
 
-    It takes some seconds if it `measures` how fast partitions grow.
+    It takes some seconds if it `measures` how fast partitions grow. KafkaError if a broker that is not fenced
+    does not answer.
     """
     sample_s = min(SAMPLE_S, SAMPLE_SHARE * client.timeout_s) if measures else 0.0
     cluster = await cluster_admin.describe_cluster(client)
     up = {one.broker_id: one for one in cluster.brokers if not one.is_fenced}
-    before = await _sizes(client, up) if sample_s else {}
+    before = _sizes(await _log_dirs(client, up)) if sample_s else {}
     await asyncio.sleep(sample_s)
-    sizes = await _sizes(client, up)
+    log_dirs = await _log_dirs(client, up)
+    sizes = _sizes(log_dirs)
     ongoing = await cluster_admin.list_moves(client)
     partitions = []
     for topic in await topic_admin.describe_topics(client, None):
@@ -97,7 +99,7 @@ async def make_plan(client: Client, settings: BalanceSettings, *, measures: bool
             grown = max(0, sizes.get(led, 0) - before.get(led, sizes.get(led, 0)))
             rate = grown / sample_s if sample_s else 0.0
             partitions.append(PlacedPartition(place, replicas, size_bytes, rate))
-    rooms = await _rooms(client, up)
+    rooms = _rooms(log_dirs, up)
     return await asyncio.to_thread(
         partial(
             plan_balance,
@@ -109,19 +111,28 @@ async def make_plan(client: Client, settings: BalanceSettings, *, measures: bool
     )
 
 
-async def _sizes(client: Client, up: Iterable[int]) -> dict[tuple[int, TopicPartition], int]:
+async def _log_dirs(client: Client, up: Iterable[int]) -> list[BrokerLogDirs]:
+    """Return the log directories of these brokers; without those of all, disks would count as empty."""
+    brokers = await describe_log_dirs(client, broker_ids=list(up))
+    for one in brokers:
+        if one.error is not None:
+            raise one.error
+    return brokers
+
+
+def _sizes(brokers: Iterable[BrokerLogDirs]) -> dict[tuple[int, TopicPartition], int]:
     return {
         (broker.broker_id, replica.partition): replica.size_bytes
-        for broker in await describe_log_dirs(client, broker_ids=list(up))
+        for broker in brokers
         for log_dir in broker.log_dirs
         for replica in log_dir.replicas
         if not replica.is_future
     }
 
 
-async def _rooms(client: Client, up: Mapping[int, DescribeClusterBroker]) -> list[BrokerRoom]:
+def _rooms(brokers: Iterable[BrokerLogDirs], up: Mapping[int, DescribeClusterBroker]) -> list[BrokerRoom]:
     rooms = []
-    for broker in await describe_log_dirs(client, broker_ids=list(up), partitions=()):
+    for broker in brokers:
         totals = [(one.total_bytes or 0, one.usable_bytes or 0) for one in broker.log_dirs if not one.error]
         disk_bytes = sum(total for total, _ in totals)
         used_bytes = disk_bytes - sum(usable for _, usable in totals)

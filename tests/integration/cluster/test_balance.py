@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import time
 from collections import Counter
@@ -177,3 +178,18 @@ def test_replicas_move_away_from_a_disk_that_is_nearly_full(
     assert fills[0] > 0.75 and fills[1] < fills[0] - 0.03
     assert replicas(cluster, topic)[2] < before[2]
     assert len(consume(cluster, topic, count, PARTITIONS)) == count
+
+
+def test_no_plan_is_made_without_the_sizes_of_a_broker_that_does_not_answer(
+    make_cluster: MakeCluster,
+) -> None:
+    cluster = make_cluster(3, "broker.session.timeout.ms=60000")
+    cluster.start(0, 1, 2)
+    create(cluster, by=0, partitions=3, replicas=3)
+    cluster.signal(2, signal.SIGSTOP)
+    try:
+        answer = ottla(cluster, "cluster", "balance", "--plan", "--timeout", "8", code=1)
+    finally:
+        cluster.signal(2, signal.SIGCONT)
+
+    assert "node 2" in answer and "did not answer" in answer and "even" not in answer
