@@ -207,19 +207,20 @@ def test_a_client_that_resets_its_connection_at_once_is_denied_by_its_address(tm
     )
     try:
         with WireClient(embedded.bootstrap) as client:
-            allowed, denied = (
+            creations = [
                 {
-                    "resource_type": 2,
-                    "resource_name": "*",
+                    "resource_type": kind,
+                    "resource_name": name,
                     "resource_pattern_type": 3,
                     "principal": "User:*",
                     "host": host,
                     "operation": 2,
                     "permission_type": permission,
                 }
+                for kind, name in ((2, "*"), (4, "kafka-cluster"))
                 for host, permission in (("*", 3), ("127.0.0.1", 2))
-            )
-            client.call("create_acls", 3, creations=[allowed, denied])
+            ]
+            client.call("create_acls", 3, creations=creations)
             for number in range(100):
                 topic = {"name": f"t-{number}", "num_partitions": 1, "replication_factor": 1}
                 with WireClient(embedded.bootstrap) as leaving:
