@@ -101,8 +101,8 @@ function failure(error, signal) {
 
 export function refusal(status, content) {
   try {
-    const told = JSON.parse(content);
-    if (typeof told.message === "string") return new Refused(told.message, status, told.error_code);
+    const reply = JSON.parse(content);
+    if (typeof reply.message === "string") return new Refused(reply.message, status, reply.error_code);
   } catch {
     // The body is not JSON: show the status.
   }

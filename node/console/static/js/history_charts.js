@@ -8,7 +8,7 @@ const SPAN_MS = 3_600_000;
 
 /** `ask(signal)` returns a history in the form of ask/history.js. */
 export function historyCharts(view, ask, kinds) {
-  return view.live({ every: EVERY_MS, ask, draw: (told) => [tellSilent(told.silent), draw(rowsOf(told), kinds)] });
+  return view.live({ every: EVERY_MS, ask, draw: (reply) => [tellSilent(reply.silent), draw(rowsOf(reply), kinds)] });
 }
 
 function draw(rows, kinds) {

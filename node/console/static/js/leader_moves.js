@@ -36,9 +36,9 @@ export function openTransfer(topic, one, refresh) {
         label: "Transfer leadership",
         action: "Transfer leadership",
         act: async ({ leader }) => {
-          const told = await transferLeader(topic, one.partition, Number(leader));
+          const reply = await transferLeader(topic, one.partition, Number(leader));
           close();
-          say(sentence(told));
+          say(sentence(reply));
           refresh();
         },
         others: [button("Cancel", () => close())],

@@ -25,11 +25,11 @@ export async function askDelivery(group, topic, letters, { again, failed }) {
       // A second try does not send the letters that have arrived already.
       const left = some.filter((one) => isOnly || !again.has(keyOf(one)));
       for (let at = 0; at < left.length; at += AT_ONCE) {
-        const told = await deliverSome(group, topic, origin, left.slice(at, at + AT_ONCE), isOnly);
-        for (const one of told.delivered) again.set(keyOf(one), `delivered at offset ${count(one.to.offset)}`);
-        for (const one of told.failed) failed.add(keyOf(one));
-        outcome.delivered += told.delivered.length;
-        outcome.failed.push(...told.failed);
+        const reply = await deliverSome(group, topic, origin, left.slice(at, at + AT_ONCE), isOnly);
+        for (const one of reply.delivered) again.set(keyOf(one), `delivered at offset ${count(one.to.offset)}`);
+        for (const one of reply.failed) failed.add(keyOf(one));
+        outcome.delivered += reply.delivered.length;
+        outcome.failed.push(...reply.failed);
       }
     }
   };

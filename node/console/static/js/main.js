@@ -101,11 +101,11 @@ function tellWhere() {
     async () => {
       if (needsLogin()) return;
       try {
-        const told = await whoAmI();
-        where.title = `Ottla ${told.version}`;
+        const reply = await whoAmI();
+        where.title = `Ottla ${reply.version}`;
         where.replaceChildren(
-          h("span", {}, `node ${told.node_id}`),
-          h("span", { class: "cluster" }, `cluster ${told.cluster_id}`),
+          h("span", {}, `node ${reply.node_id}`),
+          h("span", { class: "cluster" }, `cluster ${reply.cluster_id}`),
         );
       } catch (error) {
         if (error instanceof TooLate) report(false); // this request needs no other node, so the node hangs

@@ -17,27 +17,27 @@ const SPANS = [
   [15, "15 minutes"],
   [60, "1 hour"],
 ];
-const samples = []; // {time, told}, oldest first; kept when the page is left
+const samples = []; // {time, reply}, oldest first; kept when the page is left
 
 /** Ask for the rates, and keep the answer. */
 export async function watchRates(signal) {
-  const told = await rates(signal);
+  const reply = await rates(signal);
   const now = Date.now();
   if (samples.length && now - samples.at(-1).time > GAP_MS) samples.length = 0;
-  samples.push({ time: now, told: { cluster: flat(told.cluster), nodes: told.nodes.map(flat) } });
+  samples.push({ time: now, reply: { cluster: flat(reply.cluster), nodes: reply.nodes.map(flat) } });
   while (samples[0].time < now - LIVE_MS) samples.shift();
-  return told;
+  return reply;
 }
 
 /** Return rates by the names of a history, without those of other requests. */
 function flat({ requests, ...flow }) {
   for (const api of ["Produce", "Fetch"]) {
-    const told = requests.find((one) => one.api === api);
+    const reply = requests.find((one) => one.api === api);
     const name = api.toLowerCase();
-    flow[`${name}_requests_per_second`] = told?.requests_per_second ?? 0;
+    flow[`${name}_requests_per_second`] = reply?.requests_per_second ?? 0;
     // There was no request, so there is no latency: a gap, not zero.
-    flow[`${name}_p50_ms`] = told?.p50_ms ?? null;
-    flow[`${name}_p99_ms`] = told?.p99_ms ?? null;
+    flow[`${name}_p50_ms`] = reply?.p50_ms ?? null;
+    flow[`${name}_p99_ms`] = reply?.p99_ms ?? null;
   }
   return flow;
 }
@@ -45,7 +45,7 @@ function flat({ requests, ...flow }) {
 /** Return a node's rates per second; null if the latest are old, or its first, which have no interval. */
 export function flowNow(nodeId) {
   const last = samples.at(-1);
-  return last && Date.now() - last.time < GAP_MS ? chosen(last.told, nodeId) : null;
+  return last && Date.now() - last.time < GAP_MS ? chosen(last.reply, nodeId) : null;
 }
 
 /** Live charts of the whole cluster or of the chosen node: {choose, charts}. */
@@ -57,8 +57,8 @@ export function liveCharts(view) {
   const askPast = async () => {
     const id = chosenId();
     try {
-      const told = await (id === null ? clusterHistory(view.signal) : brokerHistory(id, view.signal));
-      if (id === chosenId()) past = rowsOf(told);
+      const reply = await (id === null ? clusterHistory(view.signal) : brokerHistory(id, view.signal));
+      if (id === chosenId()) past = rowsOf(reply);
     } catch {
       // The charts start with the rates from now on.
     }
@@ -67,11 +67,11 @@ export function liveCharts(view) {
   const charts = view.live({
     every: 2_000,
     ask: watchRates,
-    draw: (told) => {
-      offer(of, told);
-      const live = samples.map(({ time, told }) => ({ time, row: chosen(told, chosenId()) }));
+    draw: (reply) => {
+      offer(of, reply);
+      const live = samples.map(({ time, reply }) => ({ time, row: chosen(reply, chosenId()) }));
       const rows = [...past.filter(({ time }) => time < live[0].time), ...live];
-      return [tellSilent(told.silent), drawCharts(FLOW_CHARTS, rows, span.value * 60_000)];
+      return [tellSilent(reply.silent), drawCharts(FLOW_CHARTS, rows, span.value * 60_000)];
     },
   });
   const refresh = repeat(PAST_EVERY_MS, askPast, view.signal);
@@ -97,8 +97,8 @@ function offer(of, { nodes, silent }) {
   }
 }
 
-function chosen(told, nodeId) {
-  const found = nodeId === null ? told.cluster : told.nodes.find((one) => one.node_id === nodeId);
+function chosen(reply, nodeId) {
+  const found = nodeId === null ? reply.cluster : reply.nodes.find((one) => one.node_id === nodeId);
   // The first answer of a node has no interval.
   return found?.window_seconds ? found : null;
 }

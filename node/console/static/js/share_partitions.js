@@ -6,10 +6,10 @@ import { topicHref } from "./hrefs.js";
 import { badge, link, section } from "./parts.js";
 import { table } from "./table.js";
 
-/** `told` is a group of /v1/groups/{id}; `state` and `again` are those of `table`. */
-export function drawSharePartitions(told, state, again) {
-  const clients = new Map(told.members.map((one) => [one.member_id, one.client_id || one.member_id]));
-  const open = told.lags.filter((one) => one.in_flight);
+/** `reply` is a group of /v1/groups/{id}; `state` and `again` are those of `table`. */
+export function drawSharePartitions(reply, state, again) {
+  const clients = new Map(reply.members.map((one) => [one.member_id, one.client_id || one.member_id]));
+  const open = reply.lags.filter((one) => one.in_flight);
   const ranges = (name) =>
     open.flatMap((lag) => lag.in_flight[name].map((one) => ({ ...one, ...placeOf(lag), limit: lag.in_flight.delivery_count_limit })));
   const most = ranges("most_delivered").filter((one) => one.delivery_count > 1);
@@ -17,7 +17,7 @@ export function drawSharePartitions(told, state, again) {
   return [
     section(
       "Partitions",
-      drawPartitions(told.lags, clients, state, again),
+      drawPartitions(reply.lags, clients, state, again),
       h(
         "p",
         { class: "hint" },
@@ -67,11 +67,11 @@ function drawPartitions(lags, clients, state, again) {
   });
 }
 
-function mostDeliveries({ in_flight: told }) {
-  const most = told?.most_delivered[0];
+function mostDeliveries({ in_flight: reply }) {
+  const most = reply?.most_delivered[0];
   if (!most) return UNKNOWN;
-  const told_of = `${count(most.delivery_count)} of ${count(told.delivery_count_limit)}`;
-  return most.delivery_count >= told.delivery_count_limit ? badge("warn", told_of) : told_of;
+  const told_of = `${count(most.delivery_count)} of ${count(reply.delivery_count_limit)}`;
+  return most.delivery_count >= reply.delivery_count_limit ? badge("warn", told_of) : told_of;
 }
 
 function membersOf({ member_ids: ids }, clients) {

@@ -15,8 +15,8 @@ export function transactionState(state) {
 }
 
 /** Return the time after which a transaction is aborted; two-phase commit has none, since only its producer ends it. */
-export function timeLimit(told) {
-  return told.two_phase ? "none: two-phase commit" : duration(told.timeout_ms);
+export function timeLimit(reply) {
+  return reply.two_phase ? "none: two-phase commit" : duration(reply.timeout_ms);
 }
 
 function marked(kinds, state) {

@@ -46,7 +46,7 @@ export class View {
     let problem = null;
     place.draw = () => {
       if (hasAnswer || problem)
-        morph(place, [problem && told(problem), hasAnswer && problem?.status !== 403 && draw(answer)]);
+        morph(place, [problem && reply(problem), hasAnswer && problem?.status !== 403 && draw(answer)]);
     };
     const work = async () => {
       try {
@@ -68,7 +68,7 @@ export class View {
 }
 
 /** Show an error instead of an answer; a missing permission is not shown as a fault. */
-function told(problem) {
+function reply(problem) {
   if (problem.status !== 403) return note("bad", problem.message);
   const who = principal() ?? "You";
   return note("warn", `${who} may not see this. The node says: ${problem.message}`);

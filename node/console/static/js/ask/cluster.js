@@ -10,10 +10,10 @@ export const nodeId = () => node;
 
 /** Ask the node that serves this page who it is: {cluster_id, node_id, version}. */
 export async function whoAmI(signal) {
-  const told = await get("/console/node", signal);
-  known = told.cluster_id;
-  node = told.node_id;
-  return told;
+  const reply = await get("/console/node", signal);
+  known = reply.cluster_id;
+  node = reply.node_id;
+  return reply;
 }
 
 /** Return the prefix of all paths of /v3. */

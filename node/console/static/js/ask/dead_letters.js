@@ -10,14 +10,14 @@ const where = (group) => path`/v1/groups/${group}/dead-letters`;
  * that of records; its `topic` replaces the one in the group's settings.
  */
 export async function deadLetters(group, wish, signal) {
-  const told = await get(where(group) + query({ ...wish, format: "BINARY" }), signal);
-  return { ...pageOf(told, told.letters.map(letterOf)), topic: told.topic, copies: told.copies_records };
+  const reply = await get(where(group) + query({ ...wish, format: "BINARY" }), signal);
+  return { ...pageOf(reply, reply.letters.map(letterOf)), topic: reply.topic, copies: reply.copies_records };
 }
 
 /** Return a letter with its record; `problem` says why there is no record. */
 export async function deadLetter(group, topic, { partition, offset }) {
-  const told = await get(where(group) + path`/${partition}/${offset}` + query({ topic, format: "BINARY" }));
-  return { ...letterOf(told), content: told.content, problem: told.message };
+  const reply = await get(where(group) + path`/${partition}/${offset}` + query({ topic, format: "BINARY" }));
+  return { ...letterOf(reply), content: reply.content, problem: reply.message };
 }
 
 /** Redeliver letters of one origin topic from this dead-letter topic. Returns {delivered, failed}. */

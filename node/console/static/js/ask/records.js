@@ -21,36 +21,36 @@ async function where(topic, partition) {
  * `offset` (earliest, an offset, -N before the end, a cursor) or `timestamp` in ms, count, filter.
  */
 export async function records(topic, { partition, ...wish }, signal) {
-  const told = await get((await where(topic, partition)) + query({ ...wish, format: "BINARY" }), signal);
-  return pageOf(told, told.data.map(recordOf));
+  const reply = await get((await where(topic, partition)) + query({ ...wish, format: "BINARY" }), signal);
+  return pageOf(reply, reply.data.map(recordOf));
 }
 
 /** Return a page of the API in the console's form, with these records. */
-export function pageOf(told, records) {
-  const unread = told.unavailable.map((one) => one.partition_id);
+export function pageOf(reply, records) {
+  const unread = reply.unavailable.map((one) => one.partition_id);
   return {
     records,
-    begins: told.begins.map((one) => ({
+    begins: reply.begins.map((one) => ({
       partition: one.partition_id,
       offset: one.offset,
       isStart: one.is_start,
       timestamp: one.timestamp_ms,
       fellShort: one.fell_short,
     })),
-    cursor: told.cursor,
-    isEnd: told.is_end,
+    cursor: reply.cursor,
+    isEnd: reply.is_end,
     unread,
   };
 }
 
 /**
  * Search the newest records from the end back, in windows of offsets that grow; `read(wish, signal)` returns the pages
- * of a window. After each window, call `told({records, places, unread})` with its records and how far each partition
+ * of a window. After each window, call `report({records, places, unread})` with its records and how far each partition
  * was searched. It returns the time of the oldest record that is still wanted, or null for no limit: a partition
  * searched back to that time, or to the start of its log, is done. To continue a search, pass its last `places` as
  * `from`.
  */
-export async function searchBack(read, { from, goal, ...wish }, told, signal) {
+export async function searchBack(read, { from, goal, ...wish }, report, signal) {
   let known = from;
   let oldest = goal;
   for (let window = FIRST_WINDOW; ; window = Math.min(window * 2, LAST_WINDOW)) {
@@ -66,7 +66,7 @@ export async function searchBack(read, { from, goal, ...wish }, told, signal) {
       found.push(...page.records);
     }
     known = merged(known ?? [], begins);
-    oldest = told({ records: found, places: known, unread: page.unread });
+    oldest = report({ records: found, places: known, unread: page.unread });
   }
 }
 
@@ -115,10 +115,10 @@ export async function tail(topic, wish, got, missed, signal) {
     (event, data, id) => {
       if (id !== null) wish.last = id; // after a disconnect the tail resumes here
       if (data === null) return;
-      const told = JSON.parse(data);
-      if (event === "error") throw new Error(told.message);
-      if (event === "gap") missed(told);
-      if (event === "record") got(recordOf(told));
+      const reply = JSON.parse(data);
+      if (event === "error") throw new Error(reply.message);
+      if (event === "gap") missed(reply);
+      if (event === "record") got(recordOf(reply));
     },
     signal,
   );

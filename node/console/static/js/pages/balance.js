@@ -30,20 +30,20 @@ export function balancePage(view) {
     every: 5_000,
     ask: async (signal) => {
       // Growth of partitions belongs to the plan; the progress of a running balance does not need it.
-      const told = await balance(!isOn, signal);
-      isOn = told.requested || told.moving.length > 0;
-      return told;
+      const reply = await balance(!isOn, signal);
+      isOn = reply.requested || reply.moving.length > 0;
+      return reply;
     },
-    draw: (told) => draw(told, state, plan),
+    draw: (reply) => draw(reply, state, plan),
   });
   const moving = view.live({ every: 2_000, ask: reassignments, draw: (all) => drawMoving(all, moving) });
   view.show("Balance", moveHead("#/reassignments/balance"), plan, moving);
 }
 
-function draw(told, state, place) {
-  const isMeasured = told.brokers.some(({ before, after }) => before.bytes_in + after.bytes_in > 0);
+function draw(reply, state, place) {
+  const isMeasured = reply.brokers.some(({ before, after }) => before.bytes_in + after.bytes_in > 0);
   return [
-    drawState(told, place.refresh),
+    drawState(reply, place.refresh),
     h(
       "div",
       { class: "charts" },
@@ -51,7 +51,7 @@ function draw(told, state, place) {
         bars({
           title,
           show,
-          rows: told.brokers.map((one) => ({
+          rows: reply.brokers.map((one) => ({
             name: `broker ${one.broker}`,
             before: one.before[name],
             after: one.after[name],
@@ -60,27 +60,27 @@ function draw(told, state, place) {
       ),
     ),
     section(
-      isBusy(told) ? "Moves that are left" : "Moves of the plan",
-      drawPlan(told, state, place.draw),
-      told.move_count > told.moves.length &&
-        h("p", { class: "hint" }, `The first ${count(told.moves.length)} of ${many(told.move_count, "move")}.`),
+      isBusy(reply) ? "Moves that are left" : "Moves of the plan",
+      drawPlan(reply, state, place.draw),
+      reply.move_count > reply.moves.length &&
+        h("p", { class: "hint" }, `The first ${count(reply.moves.length)} of ${many(reply.move_count, "move")}.`),
     ),
   ];
 }
 
 const isBusy = ({ requested, moving }) => requested || moving.length > 0;
 
-function drawState(told, refresh) {
-  const left = many(told.move_count, "partition");
+function drawState(reply, refresh) {
+  const left = many(reply.move_count, "partition");
   const cost =
-    told.copied_bytes === 0
+    reply.copied_bytes === 0
       ? "no data to copy"
-      : `${bytes(told.copied_bytes)} to copy, at least ${duration(told.least_ms)} at ${bytes(told.max_bytes_per_second)}/s for each broker`;
+      : `${bytes(reply.copied_bytes)} to copy, at least ${duration(reply.least_ms)} at ${bytes(reply.max_bytes_per_second)}/s for each broker`;
   const begin = button("Execute…", () => execute(left, cost).then(refresh), { class: "main" });
-  const end = button("Cancel…", () => cancel(told.enabled).then(refresh), { class: "danger-quiet" });
-  const [kind, title, more] = isBusy(told)
-    ? ["warn", `The cluster is being balanced: ${many(told.moving.length, "partition moves", "partitions move")}.`, `${left} left, ${cost}`]
-    : told.move_count === 0
+  const end = button("Cancel…", () => cancel(reply.enabled).then(refresh), { class: "danger-quiet" });
+  const [kind, title, more] = isBusy(reply)
+    ? ["warn", `The cluster is being balanced: ${many(reply.moving.length, "partition moves", "partitions move")}.`, `${left} left, ${cost}`]
+    : reply.move_count === 0
       ? ["good", "The cluster is even: nothing is left to move.", ""]
       : ["warn", `${left} would change.`, cost];
   return [
@@ -90,9 +90,9 @@ function drawState(told, refresh) {
       h("strong", {}, title),
       more && h("span", {}, more),
     ),
-    told.enabled &&
+    reply.enabled &&
       note("", "The cluster balances itself (ottla.balance.enable): it executes such plans by itself."),
-    (isBusy(told) || told.move_count > 0) && h("div", { class: "actions" }, isBusy(told) ? end : begin),
+    (isBusy(reply) || reply.move_count > 0) && h("div", { class: "actions" }, isBusy(reply) ? end : begin),
   ];
 }
 

@@ -21,16 +21,16 @@ export function brokerPage(view, { broker }) {
   const state = view.live({
     every: 3_000,
     ask: health,
-    draw: (told) => {
-      const found = told.brokers.find((one) => String(one.id) === broker);
+    draw: (reply) => {
+      const found = reply.brokers.find((one) => String(one.id) === broker);
       details.hidden = !found || found.state === FENCED; // they come from the broker
-      return found ? drawState(found, told.controller_id) : note("", `The cluster has no broker ${broker}.`);
+      return found ? drawState(found, reply.controller_id) : note("", `The cluster has no broker ${broker}.`);
     },
   });
   const work = view.live({
     every: 5_000,
     ask: (signal) => drainOf(broker, signal),
-    draw: (told) => h("div", { class: "actions" }, actions(broker, told, work.refresh)),
+    draw: (reply) => h("div", { class: "actions" }, actions(broker, reply, work.refresh)),
   });
   details.append(
     section("Log directories", dirs),
@@ -77,10 +77,10 @@ function drawState(one, controller) {
   ];
 }
 
-function actions(broker, told, refresh) {
+function actions(broker, reply, refresh) {
   return [
-    told.can_end && badge("warn", told.is_drained ? "drained" : "drained, except for single replicas"),
-    told.can_end
+    reply.can_end && badge("warn", reply.is_drained ? "drained" : "drained, except for single replicas"),
+    reply.can_end
       ? button("End the drain", () => tellMoves(() => undrain(broker)).then(refresh))
       : button("Drain…", () =>
       ask({

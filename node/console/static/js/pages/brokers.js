@@ -36,15 +36,15 @@ export function brokersPage(view) {
 }
 
 /** Draw the table with the latest rates. */
-export function brokerTable(told) {
+export function brokerTable(reply) {
   return table({
     caption: "Brokers",
-    rows: told.brokers,
+    rows: reply.brokers,
     key: (one) => one.id,
     empty: "No brokers are known.",
     columns: [
       { title: "Broker", head: true, cell: (one) => link(brokerHref(one.id), String(one.id)) },
-      { title: "State", cell: (one) => brokerState(one, told.controller_id) },
+      { title: "State", cell: (one) => brokerState(one, reply.controller_id) },
       { title: "Address", cell: brokerAddress },
       { title: "Rack", cell: (one) => one.rack ?? UNKNOWN },
       { title: "Leader of", number: true, cell: (one) => count(one.leads) },

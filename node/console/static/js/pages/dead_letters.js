@@ -63,8 +63,8 @@ export function deadLettersPage(view, { group }) {
       await searchBack(
         read,
         { filter: wish.filter, topic: wish.topic, count: PAGE, from: places, goal: oldest() },
-        ({ records, ...told }) => {
-          Object.assign(known, told, { all: newestOf([...known.all, ...records], MAX_FOUND) });
+        ({ records, ...reply }) => {
+          Object.assign(known, reply, { all: newestOf([...known.all, ...records], MAX_FOUND) });
           draw(known, `Searching. ${words()}`, button("Stop", () => mine.abort()));
           return oldest();
         },

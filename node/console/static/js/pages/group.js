@@ -19,9 +19,9 @@ export function groupPage(view, { group }) {
   const now = view.live({
     every: 3_000,
     ask: (signal) => askGroup(group, signal),
-    draw: (told) => {
-      rebalances.hidden = told.type === SHARE; // members of a share group revoke no partitions
-      return draw(told, state, now);
+    draw: (reply) => {
+      rebalances.hidden = reply.type === SHARE; // members of a share group revoke no partitions
+      return draw(reply, state, now);
     },
   });
   const past = view.live({ every: 5_000, ask: (signal) => timeline(group, signal), draw: drawTimeline });
@@ -30,22 +30,22 @@ export function groupPage(view, { group }) {
   view.show(group, groupHead(view, group, ""), now, section("Last hour", charts), rebalances);
 }
 
-function draw(told, state, place) {
-  const known = told.lags.filter((one) => one.lag !== null);
-  const ages = told.lags.map((one) => one.lag_ms).filter((one) => one !== null);
+function draw(reply, state, place) {
+  const known = reply.lags.filter((one) => one.lag !== null);
+  const ages = reply.lags.map((one) => one.lag_ms).filter((one) => one !== null);
   return [
     facts([
-      ["State", groupState(told.state)],
-      ["Type", told.type],
-      ["Assignor", told.assignor || UNKNOWN],
-      ["Members", count(told.members.length)],
+      ["State", groupState(reply.state)],
+      ["Type", reply.type],
+      ["Assignor", reply.assignor || UNKNOWN],
+      ["Members", count(reply.members.length)],
       ["Lag in records", known.length ? count(known.reduce((sum, one) => sum + one.lag, 0)) : UNKNOWN],
-      told.type !== SHARE && ["Lag in time", ages.length ? duration(Math.max(...ages)) : UNKNOWN],
+      reply.type !== SHARE && ["Lag in time", ages.length ? duration(Math.max(...ages)) : UNKNOWN],
     ]),
-    section("Members", drawMembers(told)),
-    told.type === SHARE
-      ? drawSharePartitions(told, state, place.draw)
-      : section("Lag by partition", drawLags(told, state, place)),
+    section("Members", drawMembers(reply)),
+    reply.type === SHARE
+      ? drawSharePartitions(reply, state, place.draw)
+      : section("Lag by partition", drawLags(reply, state, place)),
   ];
 }
 

@@ -49,68 +49,68 @@ function drawQuorum(voters) {
   return facts([["Quorum", quorumState(voters)]]);
 }
 
-function draw(told) {
-  const troubles = TROUBLES.filter(([name]) => (told[name]?.count ?? 0) > 0);
-  const running = told.brokers.filter((one) => one.state === "active").length;
+function draw(reply) {
+  const troubles = TROUBLES.filter(([name]) => (reply[name]?.count ?? 0) > 0);
+  const running = reply.brokers.filter((one) => one.state === "active").length;
   return [
     h(
       "div",
       {
-        class: `verdict ${told.is_healthy ? "good" : told.cut_off_since || troubles.some(([, , kind]) => kind === "bad") ? "bad" : "warn"}`,
+        class: `verdict ${reply.is_healthy ? "good" : reply.cut_off_since || troubles.some(([, , kind]) => kind === "bad") ? "bad" : "warn"}`,
         role: "status",
       },
-      h("strong", {}, told.is_healthy ? "All is well." : (told.reason ?? sentence(told, troubles, running))),
+      h("strong", {}, reply.is_healthy ? "All is well." : (reply.reason ?? sentence(reply, troubles, running))),
       h(
         "span",
         {},
-        told.cut_off_since
+        reply.cut_off_since
           ? "It is not known which brokers are running."
-          : `${count(running)} of ${many(told.brokers.length, "broker")} running`,
+          : `${count(running)} of ${many(reply.brokers.length, "broker")} running`,
       ),
-      !told.is_healthy && link("#/doctor", "See what the doctor finds"),
+      !reply.is_healthy && link("#/doctor", "See what the doctor finds"),
     ),
     facts([
-      ["Brokers", told.cut_off_since ? badge("bad", "unknown") : `${count(running)} of ${count(told.brokers.length)}`],
+      ["Brokers", reply.cut_off_since ? badge("bad", "unknown") : `${count(running)} of ${count(reply.brokers.length)}`],
       [
         "Controller",
-        told.controller_id === null || told.controller_id < 0
+        reply.controller_id === null || reply.controller_id < 0
           ? badge("bad", "unknown")
-          : link("#/quorum", `node ${told.controller_id}`),
+          : link("#/quorum", `node ${reply.controller_id}`),
       ],
-      ["Partitions", count(told.partitions)],
+      ["Partitions", count(reply.partitions)],
     ]),
     facts([
       ...TROUBLES.map(([name, words, kind]) => [
         words[0].toUpperCase() + words.slice(1),
-        amount(told[name]?.count ?? 0, kind),
+        amount(reply[name]?.count ?? 0, kind),
       ]),
     ]),
-    told.causes
+    reply.causes
       .filter((one) => one.subject !== "partition")
       .map((one) => note(one.severity === "problem" ? "bad" : "warn", one.message)),
-    troubles.map(([name, words, kind, meaning]) => trouble(told[name], words, kind, meaning)),
-    section("Brokers", brokerTable(told)),
+    troubles.map(([name, words, kind, meaning]) => trouble(reply[name], words, kind, meaning)),
+    section("Brokers", brokerTable(reply)),
   ];
 }
 
-function sentence(told, troubles, running) {
+function sentence(reply, troubles, running) {
   if (troubles.length > 0)
     return (
-      troubles.map(([name, words]) => `${many(told[name].count, "partition")} ${words}`).join(", ") + "."
+      troubles.map(([name, words]) => `${many(reply[name].count, "partition")} ${words}`).join(", ") + "."
     );
-  return running < told.brokers.length
-    ? `${many(told.brokers.length - running, "broker is", "brokers are")} not running.`
+  return running < reply.brokers.length
+    ? `${many(reply.brokers.length - running, "broker is", "brokers are")} not running.`
     : "The cluster is not healthy.";
 }
 
 /** Return the number of voters that follow the leader and may vote; a majority is needed. */
-function quorumState(told) {
-  if (told.leader === null) return badge("bad", "no leader");
+function quorumState(reply) {
+  if (reply.leader === null) return badge("bad", "no leader");
   const hasVote = (one) => !one.is_disk_old && !one.is_disk_copied;
-  const follow = told.voters.filter((one) => hasVote(one) && isVoterThere(one, told)).length;
-  const words = `${count(follow)} of ${many(told.voters.length, "voter")}`;
-  if (follow === told.voters.length) return link("#/quorum", words);
-  return badge(follow > told.voters.length / 2 ? "warn" : "bad", words);
+  const follow = reply.voters.filter((one) => hasVote(one) && isVoterThere(one, reply)).length;
+  const words = `${count(follow)} of ${many(reply.voters.length, "voter")}`;
+  if (follow === reply.voters.length) return link("#/quorum", words);
+  return badge(follow > reply.voters.length / 2 ? "warn" : "bad", words);
 }
 
 function amount(value, kind) {

@@ -39,15 +39,15 @@ export function producePage(view, { topic }) {
       label: "New record",
       action: "Produce",
       act: async (values) => {
-        const told = await produce(topic, {
+        const reply = await produce(topic, {
           partition: values.partition === "" ? null : Number(values.partition),
           key: typed(values["key-type"], values.key, "Key"),
           value: typed(values["value-type"], values.value, "Value"),
           headers: headersIn(headers),
         });
-        const where = `partition ${told.partition_id}, offset ${count(told.offset)}`;
+        const where = `partition ${reply.partition_id}, offset ${count(reply.offset)}`;
         sent.replaceChildren(
-          note("good", `The record was written to ${where}. `, link(recordHref(topic, { partition: told.partition_id, offset: told.offset }), "Show it")),
+          note("good", `The record was written to ${where}. `, link(recordHref(topic, { partition: reply.partition_id, offset: reply.offset }), "Show it")),
         );
         say(`Produced to ${topic}, ${where}.`);
       },

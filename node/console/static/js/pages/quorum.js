@@ -11,29 +11,29 @@ export function quorumPage(view) {
   view.show("Quorum", h("h1", {}, "Metadata quorum"), view.live({ every: 3_000, ask: quorum, draw }));
 }
 
-function draw(told) {
+function draw(reply) {
   return [
     facts([
-      ["Controller", told.leader === null ? badge("bad", "unknown") : `node ${told.leader}`],
-      ["Epoch", count(told.leader_epoch)],
-      ["High watermark", count(told.high_watermark)],
-      ["Voters", count(told.voters.length)],
+      ["Controller", reply.leader === null ? badge("bad", "unknown") : `node ${reply.leader}`],
+      ["Epoch", count(reply.leader_epoch)],
+      ["High watermark", count(reply.high_watermark)],
+      ["Voters", count(reply.voters.length)],
     ]),
-    section("Voters", members("Voters", told.voters, told, "No voters are known.")),
-    section("Observers", members("Observers", told.observers, told, "There are no observers: every node is a voter.")),
+    section("Voters", members("Voters", reply.voters, reply, "No voters are known.")),
+    section("Observers", members("Observers", reply.observers, reply, "There are no observers: every node is a voter.")),
   ];
 }
 
-function role(one, told) {
+function role(one, reply) {
   if (one.is_disk_copied) return badge("warn", "no vote yet: copied disk");
-  if (one.node === told.leader) return badge("good", "leader");
+  if (one.node === reply.leader) return badge("good", "leader");
   if (one.is_disk_old) return badge("warn", "no vote: old disk");
-  return isVoterThere(one, told) ? badge("plain", "follower") : badge("warn", "silent");
+  return isVoterThere(one, reply) ? badge("plain", "follower") : badge("warn", "silent");
 }
 
-function members(caption, rows, told, empty) {
+function members(caption, rows, reply, empty) {
   const behind = (one) =>
-    one.log_end_offset === null ? null : Math.max(0, told.high_watermark - one.log_end_offset);
+    one.log_end_offset === null ? null : Math.max(0, reply.high_watermark - one.log_end_offset);
   return table({
     caption,
     rows,
@@ -43,7 +43,7 @@ function members(caption, rows, told, empty) {
       { title: "Node", head: true, cell: (one) => String(one.node) },
       {
         title: "Role",
-        cell: (one) => role(one, told),
+        cell: (one) => role(one, reply),
       },
       { title: "Log end offset", number: true, cell: (one) => count(one.log_end_offset) },
       { title: "Lag", number: true, cell: (one) => count(behind(one)) },
@@ -51,9 +51,9 @@ function members(caption, rows, told, empty) {
         title: "Last fetch",
         number: true,
         cell: (one) =>
-          one.node === told.leader || silence(one, told) === Infinity
+          one.node === reply.leader || silence(one, reply) === Infinity
             ? UNKNOWN
-            : `${duration(silence(one, told))} ago`,
+            : `${duration(silence(one, reply))} ago`,
       },
       {
         title: "Listener",

@@ -56,8 +56,8 @@ export function recordsPage(view, { topic }) {
       await searchBack(
         (asked, end) => records(topic, asked, end),
         { ...wish.asked, from: places, goal: oldest() },
-        ({ records: found, ...told }) => {
-          Object.assign(known, told, { all: newestOf([...known.all, ...found], MAX_FOUND) });
+        ({ records: found, ...reply }) => {
+          Object.assign(known, reply, { all: newestOf([...known.all, ...found], MAX_FOUND) });
           draw(known.all, `Searching. ${words()}`, button("Stop", () => mine.abort()));
           return oldest();
         },

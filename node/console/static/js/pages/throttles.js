@@ -20,7 +20,7 @@ const KINDS = [
 ];
 
 export function throttlesPage(view) {
-  const list = view.live({ every: 5_000, ask: throttles, draw: (told) => draw(told, list) });
+  const list = view.live({ every: 5_000, ask: throttles, draw: (reply) => draw(reply, list) });
   const brokers = brokerChoice(view, "Brokers", "If none is chosen: all running brokers.");
   const named = topicChoice(view, "topics", { multiple: true });
   const made = form(
@@ -62,7 +62,7 @@ function ratesOf(values) {
   return rates;
 }
 
-function draw(told, list) {
+function draw(reply, list) {
   const clear = async () => {
     const isDone = await ask({
       title: "Remove all limits?",
@@ -74,11 +74,11 @@ function draw(told, list) {
     list.refresh();
   };
   const rate = (value) => (value === null ? UNKNOWN : `${bytes(value)}/s`);
-  if (told.brokers.length + told.topics.length === 0) return h("p", { class: "empty" }, "There are no limits.");
+  if (reply.brokers.length + reply.topics.length === 0) return h("p", { class: "empty" }, "There are no limits.");
   return [
     table({
       caption: "Limits of brokers",
-      rows: told.brokers,
+      rows: reply.brokers,
       key: (one) => one.broker_id,
       empty: "No broker has a rate, so naming topics has no effect.",
       columns: [
@@ -94,7 +94,7 @@ function draw(told, list) {
     }),
     table({
       caption: "Limits of topics",
-      rows: told.topics,
+      rows: reply.topics,
       key: (one) => one.topic,
       empty: "No topic is named, so the rates for sending and fetching have no effect.",
       columns: [

@@ -15,12 +15,12 @@ export function topicClientsPage(view, { topic }) {
   const groups = view.live({
     every: 5_000,
     ask: (signal) => topicGroups(signal, topic),
-    draw: (told) => drawGroups(told, states[0], groups.draw),
+    draw: (reply) => drawGroups(reply, states[0], groups.draw),
   });
   const producers = view.live({
     every: 5_000,
     ask: (signal) => topicProducers(topic, signal),
-    draw: (told) => drawProducers(told, states[1], producers.draw),
+    draw: (reply) => drawProducers(reply, states[1], producers.draw),
   });
   view.show(
     `Clients of ${topic}`,

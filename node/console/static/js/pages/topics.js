@@ -49,8 +49,8 @@ export function topicsPage(view) {
   // A request of its own, so that the topics do not wait for the offsets of all groups.
   const askGroups = async () => {
     try {
-      const told = await topicGroups(view.signal);
-      groups = new Map(told.topics.map((one) => [one.topic, one.groups]));
+      const reply = await topicGroups(view.signal);
+      groups = new Map(reply.topics.map((one) => [one.topic, one.groups]));
       list.draw();
     } catch {
       // The column keeps its last state; users who may see no groups see none.

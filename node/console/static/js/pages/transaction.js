@@ -30,10 +30,10 @@ export function transactionPage(view, { id }) {
   const place = view.live({
     every: 3_000,
     ask: (signal) => transaction(id, signal),
-    draw: (told) => {
-      isTwoPhase = told.two_phase;
-      abortButton.hidden = told.state !== "Ongoing"; // a transaction that is being completed cannot be aborted
-      return draw(told);
+    draw: (reply) => {
+      isTwoPhase = reply.two_phase;
+      abortButton.hidden = reply.state !== "Ongoing"; // a transaction that is being completed cannot be aborted
+      return draw(reply);
     },
   });
   view.show(
@@ -44,21 +44,21 @@ export function transactionPage(view, { id }) {
   );
 }
 
-function draw(told) {
+function draw(reply) {
   return [
     facts([
-      ["State", transactionState(told.state)],
-      ["Open for", duration(told.open_for_ms)],
-      ["Started", time(told.began_ms)],
-      ["Timeout", timeLimit(told)],
-      ["Producer", `${told.producer}, epoch ${told.epoch}`],
-      ["Coordinator", told.coordinator],
+      ["State", transactionState(reply.state)],
+      ["Open for", duration(reply.open_for_ms)],
+      ["Started", time(reply.began_ms)],
+      ["Timeout", timeLimit(reply)],
+      ["Producer", `${reply.producer}, epoch ${reply.epoch}`],
+      ["Coordinator", reply.coordinator],
     ]),
     section(
       "Partitions",
       table({
         caption: "Partitions of the transaction",
-        rows: told.partitions,
+        rows: reply.partitions,
         key: (one) => `${one.topic}:${one.partition}`,
         empty: "The transaction has no open partitions.",
         columns: [
