@@ -136,8 +136,7 @@ async def execute(
         if waits:
             await until_moved(client, replicas)
             await check_moved(client, replicas)
-            late = {one: path for one, path in log_dirs.items() if one not in started}
-            await _until_in_log_dirs(client, log_dirs, late)
+            await _until_in_log_dirs(client, log_dirs, set(log_dirs) - started)
             return await _verify(client.renewed(), plan, keeps_throttles=False, as_json=as_json)
     if as_json:
         print_json({"previous": plan_as_json(before), "started": plan_as_json(replicas, log_dirs)})
@@ -149,14 +148,12 @@ async def execute(
     return 0
 
 
-async def _until_in_log_dirs(
-    client: Client, wanted: Mapping[Replica, str], late: Mapping[Replica, str]
-) -> None:
-    """Start the moves in `late`, whose replicas have come to their brokers by now, and wait until all end.
+async def _until_in_log_dirs(client: Client, wanted: Mapping[Replica, str], missing: set[Replica]) -> None:
+    """Wait until all replicas are in their directories.
 
-    REQUEST_TIMED_OUT if no move ends for the timeout.
+    Those in `missing` were not on their brokers before, and may have come to other directories: their moves
+    are started here. REQUEST_TIMED_OUT if no move ends for the timeout.
     """
-    missing = set(late) - await start_log_dir_moves(client.renewed(), late)
     since, left = time.monotonic(), len(wanted) + 1
     while True:
         missing -= await start_log_dir_moves(client.renewed(), {one: wanted[one] for one in missing})
