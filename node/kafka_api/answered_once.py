@@ -5,17 +5,27 @@ got an answer of its own, as in Apache Kafka, a request of 100 kB could take all
 twice.
 """
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import TypeVar
-
-T = TypeVar("T")
+from collections.abc import Hashable, Iterable
+from typing import Protocol, TypeVar
 
 
-def once_each(elements: Iterable[T], key: Callable[[T], Hashable]) -> list[T]:
-    """Return the first element of each key, in their order."""
-    found: dict[Hashable, T] = {}
-    for one in elements:
-        found.setdefault(key(one), one)
+class RequestedGroup(Protocol):
+    """A group of which a request wants the offsets of some topics, or of all (None)."""
+
+    @property
+    def group_id(self) -> str: ...
+    @property
+    def topics(self) -> object: ...
+
+
+G = TypeVar("G", bound=RequestedGroup)
+
+
+def whole_groups_once(groups: Iterable[G]) -> list[G]:
+    """Return the groups in their order, each only once with all of its topics."""
+    found: dict[Hashable, G] = {}
+    for one in groups:
+        found.setdefault(one.group_id if one.topics is None else id(one), one)
     return list(found.values())
 
 

@@ -6,7 +6,7 @@ without state have the start offset -1. With a tagged field of Ottla, the respon
 the leaders have in flight (`share_views`).
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -27,7 +27,7 @@ from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.authorization.access import Access
 from ottla.node.coordinators.group_lag import GroupOffset
 from ottla.node.kafka_api.alter_share_group_offsets import DENIED_TEXT
-from ottla.node.kafka_api.answered_once import once_each
+from ottla.node.kafka_api.answered_once import whole_groups_once
 from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Delayed, EncodedBody
@@ -85,7 +85,7 @@ async def handle(
     services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse | EncodedBody:
     access = context.access
-    request = replace(request, groups=once_each(request.groups, _answered_once))
+    request = replace(request, groups=whole_groups_once(request.groups))
     if not services.serves_share_groups:
         refusal = KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         return DescribeShareGroupOffsetsResponse(
@@ -124,11 +124,6 @@ async def handle(
         return response
     encode = encoder(DescribeShareGroupOffsetsResponse, context.api_version)
     return EncodedBody(await services.in_thread(partial(encode, response, bytearray())))
-
-
-def _answered_once(group: DescribeShareGroupOffsetsRequestGroup) -> Hashable:
-    """Return a key that is unique unless all partitions of a group are requested."""
-    return group.group_id if group.topics is None else id(group)
 
 
 async def _partitions_of(

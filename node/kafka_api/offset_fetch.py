@@ -6,7 +6,7 @@ consumer groups send their id and epoch; since 10 topics have ids instead of nam
 Ottla, the response includes the lag of the groups.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import compress
 from typing import Final, TypeAlias
@@ -23,7 +23,7 @@ from ottla.metadata_raft.image import MetadataImage
 from ottla.node.authorization.access import GROUP_DENIED, Access
 from ottla.node.coordinators.group_lag import GroupOffset, PartitionLag
 from ottla.node.coordinators.group_runtime import Make
-from ottla.node.kafka_api.answered_once import once_each
+from ottla.node.kafka_api.answered_once import whole_groups_once
 from ottla.node.kafka_api.api_description import PARTITION_INDEXES, ApiDescription, Asks, Echo
 from ottla.node.kafka_api.refusals import with_denials
 from ottla.node.kafka_api.request_context import RequestContext
@@ -80,7 +80,7 @@ def handle(
     if context.api_version < FIRST_SEVERAL_GROUPS_VERSION:
         context.access.check(AclOperation.DESCRIBE, ResourceType.GROUP, request.group_id)
         return _handle_one_group(services, context, request)
-    request = replace(request, groups=once_each(request.groups, _answered_once))
+    request = replace(request, groups=whole_groups_once(request.groups))
     group_ids = [group.group_id for group in request.groups]
     allowed = context.access.allows_each(AclOperation.DESCRIBE, ResourceType.GROUP, group_ids)
     if context.is_large:
@@ -88,11 +88,6 @@ def handle(
     may_describe = list(allowed)
     asked = list(_asked(services, context, request, may_describe))
     return _fetch(services, context, request, may_describe, asked)
-
-
-def _answered_once(group: OffsetFetchRequestGroup) -> Hashable:
-    """Return a key that is unique unless all offsets of a group are requested."""
-    return group.group_id if group.topics is None else id(group)
 
 
 async def _fetch_large(
