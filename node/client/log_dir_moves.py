@@ -85,6 +85,8 @@ def _dirs(wanted: Mapping[Replica, str]) -> list[AlterReplicaLogDir]:
 
 async def describe_log_dir_moves(client: Client, wanted: Mapping[Replica, str]) -> list[LogDirMove]:
     """Return the state of the moves to these directories; a broker that does not answer is their problem."""
+    if not wanted:
+        return []
     current: dict[Replica, str] = {}
     future: dict[Replica, str] = {}
     problems: dict[int, KafkaError] = {}

@@ -189,8 +189,8 @@ async def ask_cluster(
     }
     settings = {one.node_id: await _settings(one.endpoint, one.node_id, asking) for one in advertised}
     known = {node_id: one for node_id, one in settings.items() if isinstance(one, Mapping)}
-    statuses = [await _node_page(one, known.get(one.node_id), asking) for one in advertised]
-    nodes = {one.node_id: facts for one, facts in zip(advertised, statuses, strict=True) if facts is not None}
+    pages = [await _node_page(one, known.get(one.node_id), asking) for one in advertised]
+    nodes = {one.node_id: facts for one, facts in zip(advertised, pages, strict=True) if facts is not None}
     return ClusterFacts(
         tried,
         advertised,

@@ -1,9 +1,8 @@
 """The login of a client over HTTP: the header that a REST API accepts instead of SASL."""
 
-import base64
-
 from ottla.node.secure_client.client_security import SaslLogin
 from ottla.node.secure_client.sasl_login import token_of
+from ottla.node.secure_client.token_endpoint import basic
 
 
 def authorization_of(login: SaslLogin) -> str:
@@ -13,5 +12,5 @@ def authorization_of(login: SaslLogin) -> str:
     block, and fail, as `token_of`.
     """
     if login.user:
-        return f"Basic {base64.b64encode(f'{login.user}:{login.password}'.encode()).decode()}"
+        return basic(login.user, login.password)
     return f"Bearer {token_of(login)}"

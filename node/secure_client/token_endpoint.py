@@ -111,6 +111,11 @@ def _body(credentials: ClientCredentials) -> bytes:
     return urlencode(fields).encode()
 
 
+def basic(user: str, password: str) -> str:
+    """Return the value of a header Authorization with these credentials (RFC 7617)."""
+    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+
+
 def _headers(credentials: ClientCredentials) -> dict[str, str]:
     user, secret = credentials.client_id, credentials.client_secret
     if credentials.encodes_header:
@@ -118,7 +123,7 @@ def _headers(credentials: ClientCredentials) -> dict[str, str]:
     return {
         "Accept": "application/json",
         "Accept-Encoding": "identity",
-        "Authorization": f"Basic {base64.b64encode(f'{user}:{secret}'.encode()).decode()}",
+        "Authorization": basic(user, secret),
         "Cache-Control": "no-cache",
         "Content-Type": "application/x-www-form-urlencoded",
     }

@@ -14,7 +14,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 
 LETTERS, BACKOFF, DELAYS, RESETS, WAITS = "letters", "backoff", "delays", "resets", "waits"
 TRAITS: Final = (LETTERS, BACKOFF, DELAYS, RESETS, WAITS)
-# Of fetches; the long one exceeds the duration of a record lock.
+# The waits of fetches; the long one exceeds the duration of a record lock.
 WAIT_MS: Final = 250
 LONG_WAIT_MS: Final = 1_500
 LETTER_TOPIC: Final = "dlq.workers"

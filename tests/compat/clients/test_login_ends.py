@@ -19,8 +19,8 @@ from tests.compat.clients.secured_programs import SOON_S, Program, assert_says
 
 pytestmark = pytest.mark.slow
 CONNECTS_ANEW: Final = "aiokafka"  # it cannot log in again over an open connection
-# What each library reports when its user was removed: while it writes, and when it connects again. The first
-# two do not always give the reason, but may report that their records were not written in time.
+# The errors of each library after its user was removed: of its next write, and of its next connection. The
+# first two libraries do not always give the reason, but may report that a record was not written in time.
 REMOVED: Final = {
     "java": ("SaslAuthenticationException|Expiring 1 record", "SaslAuthenticationException"),
     "kafka-python": (

@@ -157,7 +157,7 @@ def described_users(name: str, *users: str, everybody: bool = False) -> None:
     case("describe_user_scram_credentials", name, {"users": named})
 
 
-# Of clients on PLAINTEXT, which have no identity; those of clients that log in are in `acl_cases`.
+# Cases of clients on PLAINTEXT, which have no identity; `acl_cases` has those of clients that log in.
 case("create_delegation_token", "of its own", {"renewers": [], "max_lifetime_ms": -1})
 case(
     "create_delegation_token",

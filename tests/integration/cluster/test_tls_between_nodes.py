@@ -24,6 +24,7 @@ from ottla.node.security.cluster_key import cluster_key
 from ottla.node.settings.config import parse_config
 from ottla.node.settings.properties_file import parse_properties
 from tests.integration.cluster.conftest import Cluster, running, written
+from tests.integration.cluster.rolling import change, setting
 from tests.integration.cluster.test_cluster import consume, create, produce
 from tests.integration.cluster.test_failures import refused
 from tests.ports import free_ports
@@ -49,19 +50,6 @@ class Authority:
         issued.private_key_and_cert_chain_pem.write_to_path(str(temporary))
         temporary.replace(path)
         return path
-
-
-def change(home: NodeHome, **settings: object) -> None:
-    """Set settings in the file of a node; None removes a setting."""
-    given = {name.replace("_", "."): value for name, value in settings.items()}
-    lines = [line for line in home.properties.read_text().splitlines() if line.partition("=")[0] not in given]
-    lines += [f"{name}={value}" for name, value in given.items() if value is not None]
-    home.properties.write_text("\n".join(lines) + "\n")
-
-
-def setting(home: NodeHome, name: str) -> str:
-    lines = home.properties.read_text().splitlines()
-    return next(line.partition("=")[2] for line in lines if line.startswith(f"{name}="))
 
 
 def with_tls(cluster: Cluster, authority: Authority) -> None:

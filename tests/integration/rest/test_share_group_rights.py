@@ -85,7 +85,7 @@ def test_lists_have_only_what_the_caller_may_see(cluster: Cluster, admin: Api) -
     def groups() -> list[str]:
         return [one["share_group_id"] for one in ann.get(f"{ann.v3}/share-groups")["data"]]
 
-    # Of a group that reads a topic hidden from the caller, only the name is shown.
+    # A group that reads a topic hidden from the caller is shown by its name only.
     eventually(lambda: groups() == ["seen"], "the node has the ACLs")
     listed = {one["group_id"]: one["members"] for one in ann.get("/v1/groups")["groups"]}
     assert listed == {"seen": 1, "prying": None}
